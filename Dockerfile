@@ -46,8 +46,10 @@ COPY deploy/image/closure.sh /
 # The agent loads OpenSSL by itself if a master uses TLS.
 RUN /closure.sh /usr/bin/lockagent /minimal libssl.so.3 libcrypto.so.3 && cp -a --parents -t /minimal /etc/lockagent /usr/share/doc/lockagent /usr/share/doc/libmicrohttpd12t64
 
-# What the images are made of, as dpkg lists it.
+# What the images are made of, as dpkg lists it. With a date (--build-arg SOURCE_DATE_EPOCH=..., that of the commit) the same
+# packages make the same list.
 FROM build AS sbom
+ARG SOURCE_DATE_EPOCH
 COPY --from=closure /var/lib/dpkg /runtime/dpkg
 COPY --from=closure /minimal.packages /runtime/
 RUN agent="$(/install/usr/bin/lockagent --version | cut -d ' ' -f 2)" microhttpd="$(cat /usr/share/doc/libmicrohttpd12t64/version)" \
@@ -70,7 +72,7 @@ ARG REVISION=unknown
 LABEL org.opencontainers.image.title="lockagent" \
       org.opencontainers.image.description="Distributed locks on independent Redis masters, over HTTP on localhost" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="1.0.0" \
       org.opencontainers.image.revision="$REVISION"
 
 FROM runtime
@@ -86,6 +88,6 @@ ARG REVISION=unknown
 LABEL org.opencontainers.image.title="lockagent" \
       org.opencontainers.image.description="Distributed locks on independent Redis masters, over HTTP on localhost" \
       org.opencontainers.image.licenses="Apache-2.0" \
-      org.opencontainers.image.version="0.1.0" \
+      org.opencontainers.image.version="1.0.0" \
       org.opencontainers.image.revision="$REVISION" \
       org.opencontainers.image.base.name="debian:trixie-slim"

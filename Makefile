@@ -3,7 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help build run test lint asan bench instructions sim sim-long sim-mutants explore coverage \
   prove docs fuzz faults faults-long load hazards interop servers page openapi compose \
-  compose-images kubernetes kubelet up install deb release-notes clean
+  compose-images kubernetes kubelet up install deb dist dist-check \
+  release-notes clean
 MAKEFLAGS += --no-print-directory
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
@@ -46,7 +47,7 @@ asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBeha
 	@export ASAN_OPTIONS=abort_on_error=1:detect_leaks=1:strict_string_checks=1; \
 	  ASAN_OPTIONS=$$ASAN_OPTIONS:detect_stack_use_after_return=1 \
 	  UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1 \
-	  tests/run build-asan --timeout-multiplier 4
+	  tests/run build-asan --timeout-multiplier 4 --num-processes $$((2 * $$(nproc)))
 
 bench: ## Pairs per second beside other clients and under load (QUICK=1, WRITE=1, ONLY="pairs held")
 	@deploy/install-deps.sh test
@@ -157,7 +158,7 @@ page: ## The status page in a headless Chromium, on desk and phone (WRITE=1: doc
 	@ninja -C build-test --quiet lockagent
 	@tests/page/run.py build-test $(if $(WRITE),--pictures docs) $(if $(ONLY),--only "$(ONLY)")
 
-openapi: ## A Go client made from the API's description, and a real agent (with Go and its modules)
+openapi: ## Clients that two generators make of the API's description, and a real agent (needs Go)
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet lockagent
@@ -200,11 +201,19 @@ deb: ## Debian's package into build-deb, tried in a system of its own (as root)
 	@deploy/install-deps.sh deb
 	@tests/deb/run.sh build-deb
 
+dist: ## The last commit's source archive into build-dist, with checksums
+	@deploy/install-deps.sh dist
+	@deploy/dist.sh build-dist
+
+dist-check: dist ## Its tests on fresh Debian 12 and 13, in containers (SUITE=unit, ONLY=images)
+	@deploy/install-deps.sh compose-images
+	@ONLY="$(ONLY)" SUITE="$(SUITE)" tests/dist/check.sh build-dist
+
 release-notes: ## What CHANGELOG.md says of this version
 	@tests/docs/version.py --notes
 
 clean: ## Removes what the targets above have built
 	@rm -rf build build-test build-lint build-asan build-bench build-coverage build-explore \
-	  build-deb build-fuzz build-install build-kubernetes build-servers
+	  build-deb build-dist build-fuzz build-install build-kubernetes build-servers
 
 , := ,

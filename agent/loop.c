@@ -102,9 +102,16 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
                   LOG_INT_FIELD("held_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_RENEW_FAILED:
-        /* Right after a start most masters are not reached yet. */
-        log_event(trace->resumed ? LOG_INFO : LOG_WARN, "renewal failed",
-                  LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group));
+        /* Later failures of the hold are counted by metrics only. Right after a start most masters
+         * are not reached yet. */
+        if (!trace->failing)
+            log_event(trace->resumed ? LOG_INFO : LOG_WARN, "renewal failed",
+                      LOG_BYTES_FIELD("key", trace->key), LOG_TEXT_FIELD("group", group));
+        break;
+    case TRACE_RENEWED:
+        if (trace->failing)
+            log_event(LOG_INFO, "renewal succeeded again", LOG_BYTES_FIELD("key", trace->key),
+                      LOG_TEXT_FIELD("group", group));
         break;
     case TRACE_DEBT_DROPPED:
         log_event(LOG_WARN, "owed release dropped", LOG_BYTES_FIELD("key", trace->key),
@@ -125,9 +132,20 @@ static void log_trace(const struct loop *loop, const struct effect_trace *trace)
             LOG_INT_FIELD("gained_ms", trace->elapsed_us / 1000));
         break;
     case TRACE_ATTEMPT:
-    case TRACE_RENEWED:
         break; /* Too frequent for the log; metrics count them. */
     }
+}
+
+void loop_log_quorum(const struct config *config, uint8_t group,
+                     const struct redis_group_view *view)
+{
+    bool is_lost = view->up < view->quorum;
+    log_event(is_lost ? LOG_ERROR : LOG_INFO,
+              is_lost ? "group lost its quorum" : "group has its quorum again",
+              LOG_TEXT_FIELD("group", config->groups[group].name),
+              LOG_INT_FIELD("masters_up", (int64_t)view->up),
+              LOG_INT_FIELD("quorum", (int64_t)view->quorum),
+              LOG_INT_FIELD("masters", (int64_t)view->total));
 }
 
 /* Writes the hold to the journal. If this fails, the agent goes on; only a restart would forget the
@@ -164,6 +182,9 @@ static void deliver(struct loop *loop, const struct effect *effect)
         break;
     case EFFECT_ANSWER:
         loop->sink.answer(loop->sink.arg, &effect->answer);
+        break;
+    case EFFECT_FOLLOWED:
+        loop->sink.followed(loop->sink.arg, &effect->followed);
         break;
     case EFFECT_HOLD:
         note_hold(loop, &effect->hold);

@@ -23,11 +23,13 @@ uint32_t loop_agent_name(void);
 struct loop *loop_new(uv_loop_t *uv, const struct config *config, struct metrics *metrics,
                       uint32_t agent);
 
-/* Receives the core's answers and traces. Both functions may be called while effects are delivered.
- * They borrow their arguments for the call. */
+/* Receives the core's answers and traces, and the states of followed keys. The functions may be
+ * called while effects are delivered. They borrow their arguments for the call. */
 struct loop_sink {
     void *arg;
     void (*answer)(void *arg, const struct effect_answer *answer);
+    /* NULL: no key is followed. */
+    void (*followed)(void *arg, const struct effect_followed *now);
     /* NULL: traces go to the metrics and the log only. */
     void (*trace)(void *arg, const struct effect_trace *trace);
 };
@@ -46,6 +48,10 @@ void loop_submit(struct loop *loop, struct event *event);
 /* Begins the rounds that wait until their bytes are about to be written (R16). Never called during
  * a delivery. */
 void loop_flush(struct loop *loop);
+
+/* Logs that a group lost its quorum, or has it again (the `quorum` of a redis_sink). */
+void loop_log_quorum(const struct config *config, uint8_t group,
+                     const struct redis_group_view *view);
 
 struct core *loop_core(struct loop *loop);
 

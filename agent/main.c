@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/base/key.h"
+#include "agent/base/text.h"
 #include "agent/base/usage.h"
 #include "agent/capacity/capacity.h"
 #include "agent/capacity/command.h"
@@ -32,13 +34,18 @@ static const char usage[] =
     "  lockagent [serve] [--config FILE] [--set KEY=VALUE]... [--print-config]\n"
     "                            serve locks; with --print-config print the whole configuration "
     "instead\n"
-    "  lockagent check FILE      check a configuration file; every error is printed\n"
+    "  lockagent check [--ask] FILE\n"
+    "                            check a configuration file; every error is printed; with --ask "
+    "ask its masters too\n"
     "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have "
     "forgotten\n"
     "  lockagent trust --new FILE\n"
     "                            give the masters of FILE their first votes, before the first "
     "agent "
     "starts\n"
+    "  lockagent unlock FILE KEY [--yes HOLD]\n"
+    "                            show who holds KEY; with --yes take the lock away from the holder "
+    "HOLD\n"
     "  lockagent layouts FILE    compare the layouts at work on the masters with FILE's\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
     "                            ask a running agent whether it lives, or with --ready whether it "
@@ -70,7 +77,8 @@ struct arguments {
     struct settings_source source;
     const char *overrides[OVERRIDES_MAX];
     const char *address;
-    bool print_config, ready, is_new;
+    const char *unlocks; /* The name of the hold to unlock; NULL: only look. */
+    bool print_config, ready, is_new, asks;
     const char *words[3];
     int word_count;
 };
@@ -93,7 +101,14 @@ static int command_print_config(const struct settings_source *source)
     return EXIT_SUCCESS;
 }
 
-/* Checks the configuration file and the certificate files that it names. */
+static void say_of_master(const char *group, const char *master, const char *text)
+{
+    printf("%s: %s%s%s\n", group, master == NULL ? "" : master, master == NULL ? "" : ": ", text);
+    fflush(stdout); /* The next step may take seconds. */
+}
+
+/* Checks the configuration file, the certificate files that it names and, with --ask, its
+ * masters. */
 static int command_check(const struct arguments *arguments)
 {
     if (arguments->word_count != 2)
@@ -104,16 +119,16 @@ static int command_check(const struct arguments *arguments)
     if (config == NULL)
         return EXIT_FAILURE;
     bool ok = settings_check_files(config, source.path);
+    settings_print_remarks(config, source.path);
+    if (ok && arguments->asks) {
+        signal(SIGPIPE,
+               SIG_IGN); /* A write to an ended connection is reported by its error code. */
+        ok = redis_survey(config, say_of_master) == 0;
+    }
     free(config);
     if (ok)
         printf("%s: ok\n", source.path);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
-}
-
-static void say_trusted(const char *group, const char *master, const char *text)
-{
-    printf("%s: %s%s%s\n", group, master == NULL ? "" : master, master == NULL ? "" : ": ", text);
-    fflush(stdout); /* The next step may take seconds. */
 }
 
 static int command_trust(const struct arguments *arguments)
@@ -126,10 +141,35 @@ static int command_trust(const struct arguments *arguments)
     if (config == NULL)
         return EXIT_FAILURE;
     signal(SIGPIPE, SIG_IGN); /* A write to an ended connection is reported by its error code. */
-    size_t failed =
-        arguments->is_new ? redis_trust_new(config, say_trusted) : redis_trust(config, say_trusted);
+    size_t failed = arguments->is_new ? redis_trust_new(config, say_of_master)
+                                      : redis_trust(config, say_of_master);
     free(config);
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* Shows the holders of a key. With --yes takes the lock away from one of them (R25). */
+static int command_unlock(const struct arguments *arguments)
+{
+    if (arguments->word_count != 3)
+        return wrong_usage("unlock takes a file and a key", NULL);
+    struct text key = text_of(arguments->words[2]);
+    const char *fault = key_fault(key), *name = arguments->unlocks;
+    if (fault != NULL) {
+        fprintf(stderr, "lockagent: the key %s\n", fault);
+        return EXIT_USAGE;
+    }
+    if (name != NULL &&
+        (strlen(name) != HOLD_NAME_CHARS || strspn(name, "0123456789abcdef") != HOLD_NAME_CHARS))
+        return wrong_usage("--yes takes the 12 hex digits of a hold that unlock shows", name);
+    struct settings_source source = arguments->source;
+    source.path = arguments->words[1];
+    struct config *config = settings_load(&source);
+    if (config == NULL)
+        return EXIT_FAILURE;
+    signal(SIGPIPE, SIG_IGN);
+    bool well = redis_unlock(config, key, name, say_of_master);
+    free(config);
+    return well ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* Compares the layouts at work with that of a file (R23). */
@@ -144,7 +184,7 @@ static int command_layouts(const struct arguments *arguments)
     if (config == NULL)
         return EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN);
-    bool enough = redis_layouts(config, say_trusted, &conflicts);
+    bool enough = redis_layouts(config, say_of_master, &conflicts);
     free(config);
     return conflicts > 0 ? EXIT_FAILURE : enough ? EXIT_SUCCESS : EXIT_USAGE;
 }
@@ -196,6 +236,8 @@ static int dispatch(const struct arguments *arguments)
         return command_check(arguments);
     if (strcmp(command, "trust") == 0)
         return command_trust(arguments);
+    if (strcmp(command, "unlock") == 0)
+        return command_unlock(arguments);
     if (strcmp(command, "layouts") == 0)
         return command_layouts(arguments);
     if (strcmp(command, "docs") == 0)
@@ -214,20 +256,23 @@ static int dispatch(const struct arguments *arguments)
     return wrong_usage("unknown command", command);
 }
 
+static const struct option options[] = {
+    {"config", required_argument, NULL, 'c'},
+    {"set", required_argument, NULL, 's'},
+    {"address", required_argument, NULL, 'a'},
+    {"print-config", no_argument, NULL, 'p'},
+    {"ready", no_argument, NULL, 'r'},
+    {"new", no_argument, NULL, 'n'},
+    {"ask", no_argument, NULL, 'A'},
+    {"yes", required_argument, NULL, 'y'},
+    {"version", no_argument, NULL, 'V'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
 /* Fills `arguments`. Returns true if the program ends here, with `*ret_code`. */
 static bool parse_command_line(int argc, char **argv, struct arguments *arguments, int *ret_code)
 {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"set", required_argument, NULL, 's'},
-        {"address", required_argument, NULL, 'a'},
-        {"print-config", no_argument, NULL, 'p'},
-        {"ready", no_argument, NULL, 'r'},
-        {"new", no_argument, NULL, 'n'},
-        {"version", no_argument, NULL, 'V'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
     int option;
     *ret_code = EXIT_SUCCESS;
     while ((option = getopt_long(argc, argv, ":c:s:hV", options, NULL)) != -1) {
@@ -253,6 +298,12 @@ static bool parse_command_line(int argc, char **argv, struct arguments *argument
             break;
         case 'n':
             arguments->is_new = true;
+            break;
+        case 'A':
+            arguments->asks = true;
+            break;
+        case 'y':
+            arguments->unlocks = optarg;
             break;
         case 'V':
             puts("lockagent " LOCKAGENT_VERSION);

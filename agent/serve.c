@@ -28,6 +28,7 @@
 enum {
     CHECK_MS = 20,          /* Interval in which a draining agent checks whether it is done. */
     ENDING_MS = 500,        /* Time for the last releases to be confirmed, also after the grace. */
+    FIRST_LOOK_MS = 3000,   /* A new group settles its markers within 2 s (D5.3). */
     STOPPING_MS = 500,      /* Time for the last replies to be written. */
     SPARE_FILES = 128,      /* Descriptors for all but connections to the API and to masters. */
     ADMIN_FILES = 128,      /* Descriptors for each admin listener. */
@@ -49,6 +50,7 @@ struct agent {
     uv_loop_t uv;
     uv_signal_t signals[3];
     uv_timer_t drain;
+    uv_timer_t first_look; /* Whether locks can be granted when the masters had time to connect. */
     struct instant grace_until, ending_until;
     enum stage stage;
     struct metrics *metrics;
@@ -79,6 +81,12 @@ static void answer(void *arg, const struct effect_answer *effect)
     api_answer(agent->api, effect);
 }
 
+static void followed(void *arg, const struct effect_followed *now)
+{
+    const struct agent *agent = arg;
+    api_followed(agent->api, now);
+}
+
 static void traced(void *arg, const struct effect_trace *trace)
 {
     const struct agent *agent = arg;
@@ -98,17 +106,18 @@ static void observe_command(void *arg, uint8_t group, uint8_t master, enum op op
     metrics_command(agent->metrics, group, master, op, outcome, latency_us);
 }
 
-/* Logs the state of a master. It is a warning if something went wrong while the agent serves. The
- * end of the agent is none, and a guard that is found at its start is none. */
+/* Logs the state of a master. It is a warning if something went wrong while the agent serves, or if
+ * the master has a fault, such as a replica or one that may evict keys. The end of the agent is
+ * none, and a guard that is found at its start is none. */
 static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_state state,
                          const char *text)
 {
     const struct agent *agent = arg;
     const struct config_group *config = &agent->config->groups[group];
     struct redis_master_view view = redis_master(agent->redis, group, master);
-    bool is_fault = state == REDIS_DEGRADED || (state == REDIS_GUARDED && view.has_voted) ||
+    bool is_fault = view.degraded || (state == REDIS_GUARDED && view.has_voted) ||
                     (state == REDIS_DOWN && agent->stage != STOPPING) ||
-                    (state == REDIS_UP && view.guessed && *text != '\0');
+                    (state == REDIS_UP && *text != '\0');
     enum log_level level = is_fault ? LOG_WARN : LOG_INFO;
     const struct log_field fields[] = {LOG_TEXT_FIELD("group", config->name),
                                        LOG_TEXT_FIELD("master", config->masters[master].url),
@@ -118,6 +127,18 @@ static void master_state(void *arg, uint8_t group, uint8_t master, enum redis_st
     if (log_is_on(level))
         log_write(level, "master state changed", fields,
                   state == REDIS_GUARDED && view.guarded_ms > 0 ? 5 : 4);
+}
+
+static void master_refused(void *arg, uint8_t group, uint8_t master, enum redis_optional command,
+                           const char *text)
+{
+    const struct agent *agent = arg;
+    const struct config_group *config = &agent->config->groups[group];
+    log_event(LOG_WARN, "master refuses a command", LOG_TEXT_FIELD("group", config->name),
+              LOG_TEXT_FIELD("master", config->masters[master].url),
+              LOG_TEXT_FIELD("command", redis_optional_name(command)),
+              LOG_TEXT_FIELD("reason", text),
+              LOG_TEXT_FIELD("without_it", redis_optional_cost(command)));
 }
 
 /* Logs that this agent's clock is off from most masters', which agree (D5.4), or that it agrees
@@ -142,6 +163,12 @@ static void layout_differs(void *arg, uint8_t group, const char *text)
                       : "the other layout is forgotten: new locks are taken again",
               LOG_TEXT_FIELD("group", agent->config->groups[group].name),
               LOG_TEXT_FIELD("reason", text));
+}
+
+static void quorum_changed(void *arg, uint8_t group, const struct redis_group_view *view)
+{
+    const struct agent *agent = arg;
+    loop_log_quorum(agent->config, group, view);
 }
 
 static const char *not_ready(void *arg)
@@ -228,6 +255,7 @@ static void api_stopped(void *arg)
     struct agent *agent = arg;
     for (size_t i = 0; i < sizeof(agent->signals) / sizeof(agent->signals[0]); i++)
         uv_close((uv_handle_t *)&agent->signals[i], NULL);
+    uv_close((uv_handle_t *)&agent->first_look, NULL);
     redis_stop(agent->redis, redis_stopped, agent);
     loop_stop(agent->loop);
 }
@@ -417,6 +445,14 @@ static void restore_holds(struct agent *agent)
             LOG_TEXT_FIELD("file", agent->config->journal_file));
 }
 
+static void on_first_look(uv_timer_t *timer)
+{
+    struct agent *agent = timer->data;
+    const char *why_not = not_ready(agent);
+    if (why_not != NULL && agent->stage == SERVING)
+        log_event(LOG_WARN, "no lock can be granted yet", LOG_TEXT_FIELD("reason", why_not));
+}
+
 static bool boot_agent(struct agent *agent)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
@@ -427,6 +463,9 @@ static bool boot_agent(struct agent *agent)
         agent->signals[i].data = agent;
         uv_signal_start(&agent->signals[i], on_signal, numbers[i]);
     }
+    uv_timer_init(&agent->uv, &agent->first_look);
+    agent->first_look.data = agent;
+    uv_timer_start(&agent->first_look, on_first_look, FIRST_LOOK_MS, 0);
     if (redis_set_up_tls(agent->config, error, sizeof(error)) &&
         fit_to_files(agent, error, sizeof(error)))
         agent->metrics = metrics_new(agent->config);
@@ -436,15 +475,16 @@ static bool boot_agent(struct agent *agent)
         log_event(LOG_ERROR, "agent could not start", LOG_TEXT_FIELD("error", error));
         return false;
     }
-    struct redis_sink sink = {agent,        submit,         observe_command, master_state,
-                              clock_is_off, about_to_write, layout_differs};
+    struct redis_sink sink = {agent,          submit,         observe_command,
+                              master_state,   clock_is_off,   about_to_write,
+                              layout_differs, quorum_changed, master_refused};
     agent->redis = redis_start(&agent->uv, agent->config, &sink);
     struct api_backend backend = {agent,        submit,         tell_time, loop_core(agent->loop),
                                   agent->redis, agent->metrics, not_ready};
     agent->api = agent->redis == NULL
                      ? NULL
                      : api_start(&agent->uv, agent->config, &backend, error, sizeof(error));
-    loop_connect(agent->loop, agent->redis, &(struct loop_sink){agent, answer, traced});
+    loop_connect(agent->loop, agent->redis, &(struct loop_sink){agent, answer, followed, traced});
     if (agent->api == NULL)
         log_event(LOG_ERROR, "agent could not start", LOG_TEXT_FIELD("error", error));
     else
@@ -478,6 +518,7 @@ int serve(const struct settings_source *source)
     if (!boot_agent(agent))
         return EXIT_FAILURE; /* The process ends, so nothing is closed. */
     settings_log_files(config);
+    settings_log_remarks(config);
     log_event(LOG_INFO, "lockagent started", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));
     uv_run(&agent->uv, UV_RUN_DEFAULT);
     log_event(LOG_INFO, "lockagent ended", LOG_TEXT_FIELD("version", LOCKAGENT_VERSION));

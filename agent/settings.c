@@ -56,6 +56,40 @@ bool settings_check_files(const struct config *config, const char *path)
     return checked.ok;
 }
 
+/* Writes that a group of an even number of masters has one for nothing. */
+static void say_even(const struct config_group *group, char *text, size_t size)
+{
+    size_t count = group->master_count, lost = count - (count / 2 + 1);
+    snprintf(text, size,
+             "%zu masters survive the loss of %zu, no more than %zu would; %zu survive the loss of "
+             "%zu",
+             count, lost, count - 1, count + 1, lost + 1);
+}
+
+void settings_print_remarks(const struct config *config, const char *path)
+{
+    char text[160];
+    for (size_t g = 0; g < config->group_count; g++) {
+        if (!config_group_is_even(config, g))
+            continue;
+        say_even(&config->groups[g], text, sizeof(text));
+        fprintf(stderr, "%s: redis.groups.%s.masters: remark: %s\n", path, config->groups[g].name,
+                text);
+    }
+}
+
+void settings_log_remarks(const struct config *config)
+{
+    char text[160];
+    for (size_t g = 0; g < config->group_count; g++) {
+        if (!config_group_is_even(config, g))
+            continue;
+        say_even(&config->groups[g], text, sizeof(text));
+        log_event(LOG_INFO, "group has an even number of masters",
+                  LOG_TEXT_FIELD("group", config->groups[g].name), LOG_TEXT_FIELD("remark", text));
+    }
+}
+
 static void log_file(void *arg, const char *group, const char *key, bool fatal, const char *what)
 {
     (void)arg, (void)fatal;

@@ -27,4 +27,8 @@ bool settings_check_files(const struct config *config, const char *path);
  * every connect. */
 void settings_log_files(const struct config *config);
 
+/* Prints remarks on a valid configuration on stderr after `path`, or logs them. */
+void settings_print_remarks(const struct config *config, const char *path);
+void settings_log_remarks(const struct config *config);
+
 #endif

@@ -90,7 +90,6 @@ static struct MHD_Response *bound_response(struct connection *connection, const 
     CORE_ASSERT(len > 0 && body[0] == '{');
     buffer_add_text(&line, "{\"event\":\"granted\",");
     buffer_add(&line, body + 1, len - 1);
-    buffer_add(&line, "\n", 1);
     return stream_open(connection, line,
                        &(struct stream_terms){.lock = request->lock,
                                               .valid_until = request->kept.answer.hold.valid_until,
@@ -135,12 +134,13 @@ static enum MHD_Result write_hold(struct connection *connection, int64_t valid_m
     request->grants = !renewed && !request->params.bound;
     request->lock = request->kept.answer.lock;
     struct MHD_Response *response = hold_response(connection, token, fence, valid_ms);
-    bool complete = response != NULL &&
-                    MHD_add_response_header(response, "Lock-Token", token) == MHD_YES &&
-                    MHD_add_response_header(response, "Valid-For-Ms", valid) == MHD_YES &&
-                    (fence[0] == '\0' ||
-                     MHD_add_response_header(response, "Fencing-Token", fence) == MHD_YES) &&
-                    (!granted || add_location(response, request));
+    bool complete =
+        response != NULL && MHD_add_response_header(response, "Lock-Token", token) == MHD_YES &&
+        MHD_add_response_header(response, "Valid-For-Ms", valid) == MHD_YES &&
+        MHD_add_response_header(response, "Renewed-By", renew_name(hold->renew)) == MHD_YES &&
+        (fence[0] == '\0' ||
+         MHD_add_response_header(response, "Fencing-Token", fence) == MHD_YES) &&
+        (!granted || add_location(response, request));
     if (complete && request->params.bound)
         return response_stream(connection, status, response);
     if (complete)
@@ -237,10 +237,12 @@ static enum MHD_Result write_state(struct connection *connection)
         snprintf(line, sizeof(line), "%s\n", state);
         return response_text(connection, 200, line);
     }
-    json_t *body = json_pack(
-        "{s:s%, s:s, s:o, s:o, s:o, s:o}", "key", request->key, request->key_len, "state", state,
-        "holder", view_label(answer->occupant.label), "remaining_ttl_ms", remaining_json(answer),
-        "nodes", view_nodes(&answer->tally), "masters", masters_json(connection));
+    json_t *body =
+        json_pack("{s:s%, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "key", request->key,
+                  request->key_len, "state", state, "holder", view_label(answer->occupant.label),
+                  "agent", view_agent(answer->occupant.agent), "fencing_token",
+                  view_fence(answer->occupant.fence), "remaining_ttl_ms", remaining_json(answer),
+                  "nodes", view_nodes(&answer->tally), "masters", masters_json(connection));
     struct instant now = api->backend.now(api->backend.arg);
     bool is_shared = view_is_shared(api, answer->policy), has_slots = permits_of(connection) > 1;
     json_t *hold = answer->local && !has_slots ? view_hold(api, &answer->hold, now) : NULL;
@@ -313,13 +315,16 @@ static void say_guard(struct connection *connection, char *detail, size_t size)
         redis_group(connection->api->backend.redis, (uint8_t)answer->group);
     if (view.is_new)
         redis_say_new(&view, detail, size);
-    else
-        snprintf(detail, size, "%u of %u masters %s; %u votes are needed", answer->tally.guarded,
+    else {
+        char when[64];
+        redis_say_votes_in(&view, when, sizeof(when));
+        snprintf(detail, size, "%u of %u masters %s; %u votes are needed%s", answer->tally.guarded,
                  answer->tally.total,
                  view.unfit > 0
                      ? "may evict keys, or may have forgotten some, and have no vote on new locks"
                      : "may have forgotten keys and have no vote on new locks yet",
-                 answer->tally.quorum);
+                 answer->tally.quorum, when);
+    }
 }
 
 /* Refuses a new lock because of the layout of other agents (R23). */
@@ -347,7 +352,7 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
         if (view.gate == GUARD_REFUSED_BY_LAYOUT)
             return write_layout_mismatch(connection, &view);
     }
-    char detail[160];
+    char detail[REDIS_LACKS_BYTES];
     struct problem_report report = {.code = answer_code(answer->answer),
                                     .title = answer_text(answer->answer),
                                     .status = table[answer->answer].status,
@@ -357,6 +362,10 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
     if (says & GUARD && answer->guarded != 0) {
         say_guard(connection, detail, sizeof(detail));
         report.detail = detail;
+    } else if (says & GUARD && connection->request->method == METHOD_POST) {
+        redis_group_lacks(connection->api->backend.redis, (uint8_t)answer->group, detail,
+                          sizeof(detail));
+        report.detail = detail[0] == '\0' ? NULL : detail;
     }
     if (says & LIMITS) {
         char came[32] = "the policy's ttl", min[32], max[32];
@@ -412,6 +421,16 @@ static void mind_the_clock(struct connection *connection, int64_t valid_ms)
     }
 }
 
+/* Counts the last answer to a POST. An answer to a caller that has the lock already grants none. */
+static void count_answer(struct api *api, const struct effect_answer *answer)
+{
+    metrics_answered(api->backend.metrics, answer);
+    if (answer->answer == ANSWER_GRANTED)
+        recent_count(&api->recent, RECENT_GRANTED, uv_now(api->loop));
+    else if (!hands_out(answer->answer))
+        recent_count(&api->recent, RECENT_REFUSED, uv_now(api->loop));
+}
+
 enum MHD_Result answer_write(struct connection *connection)
 {
     struct api *api = connection->api;
@@ -423,7 +442,7 @@ enum MHD_Result answer_write(struct connection *connection)
     }
     mind_the_clock(connection, valid_ms);
     if (connection->request->method == METHOD_POST)
-        metrics_answered(api->backend.metrics, answer);
+        count_answer(api, answer);
     switch (answer->answer) {
     case ANSWER_GRANTED:
     case ANSWER_REENTERED:
@@ -479,7 +498,13 @@ void exchange_free(struct api *api)
     free(api->free_numbers);
 }
 
-static void give_number_back(struct api *api, uint32_t number)
+uint32_t exchange_take_number(struct api *api)
+{
+    CORE_ASSERT(api->free_count > 0);
+    return api->free_numbers[--api->free_count];
+}
+
+void exchange_give_number_back(struct api *api, uint32_t number)
 {
     api->by_number[number] = NULL;
     api->free_numbers[api->free_count++] = number;
@@ -505,7 +530,7 @@ enum MHD_Result exchange_submit(struct connection *connection, struct event *eve
     bool parks = lasts || event->kind == EVENT_ACQUIRE;
     if (api->free_count == 0 || (parks && !connection_park(connection, lasts)))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
-    request->number = api->free_numbers[--api->free_count];
+    request->number = exchange_take_number(api);
     api->by_number[request->number] = connection;
     connection->phase = PHASE_WORKING;
     switch (event->kind) {
@@ -571,7 +596,7 @@ void api_answer(struct api *api, const struct effect_answer *answer)
         memcpy(kept->masters, answer->masters, answer->tally.total * sizeof(kept->masters[0]));
         kept->answer.masters = kept->masters;
     }
-    give_number_back(api, answer->request);
+    exchange_give_number_back(api, answer->request);
     connection->phase = PHASE_ANSWERED;
     resume(connection);
 }
@@ -585,7 +610,7 @@ void exchange_cancel(struct connection *connection)
     CORE_ASSERT(connection->phase == PHASE_WORKING);
     connection->phase = PHASE_GONE; /* Before the core can answer another request. */
     api->backend.submit(api->backend.arg, &event);
-    give_number_back(api, connection->request->number);
+    exchange_give_number_back(api, connection->request->number);
 }
 
 /* Cancels a wait, because it ends with its caller. A caller that has only closed its sending side

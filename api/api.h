@@ -41,13 +41,17 @@ void api_answer(struct api *api, const struct effect_answer *answer);
  * it. */
 void api_notify(struct api *api, const struct effect_trace *trace);
 
+/* Takes an EFFECT_FOLLOWED of the core, and reports it to the callers that follow the key. */
+void api_followed(struct api *api, const struct effect_followed *now);
+
 /* Takes over the reloadable part of the configuration: the same struct with new values. */
 void api_reload(struct api *api, const struct config *config);
 
 /* Makes the API answer every POST with `draining`, and /readyz with 503, from now on. */
 void api_drain(struct api *api);
 
-/* Returns true if a call is open that waits for a lock, or that is answered with a stream. */
+/* Returns true if a call is open that waits for a lock, or that is answered with a stream of a
+ * hold. */
 bool api_has_callers(const struct api *api);
 
 /* Returns the number of requests that wait for an answer. */

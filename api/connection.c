@@ -191,10 +191,8 @@ char *problem_json(const struct problem_report *report)
                              report->detail == NULL ? report->title : report->detail);
     if (body != NULL && report->members != NULL)
         json_object_update(body, report->members);
-    char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
-    json_decref(body);
     json_decref(report->members);
-    return text;
+    return view_line(body);
 }
 
 /* ---- connections ---- */

@@ -139,9 +139,21 @@ enum stream_end {
     STREAM_OVER,     /* Nothing is left to report. */
 };
 
+struct followed;
+struct stream;
+
+/* Writes the next line into `stream->line`. Returns false if there is nothing to report. */
+typedef bool next_line_fn(struct stream *stream);
+
 /* A stream, with the events that it still has to report; streams.c has a picture. */
 struct stream {
-    struct link of_lock; /* Link in a bucket of api->streams. */
+    /* Link in a bucket of api->streams. Of a followed key: in its list, or in api->waking. */
+    struct link of_lock;
+    next_line_fn *next_line;
+    struct followed *followed; /* The key that it follows (follow.c); NULL: it reports a hold. */
+    /* Takes the end of a stream that follows `followed`; otherwise NULL. */
+    void (*closed)(struct api *api, struct followed *followed);
+    uint64_t seen; /* The last state of that key that was written. */
     struct lock_ref lock;
     bool bound;   /* If the caller leaves, the hold is released. */
     bool parked;  /* It is suspended, because there is nothing to report. */
@@ -214,6 +226,19 @@ struct listener {
     uv_poll_t poll;
 };
 
+/* The outcomes of calls for locks in each second of the last minute (recent.c). */
+enum recent_kind {
+    RECENT_GRANTED,
+    RECENT_REFUSED, /* A POST that was answered without the lock, for any reason. */
+    RECENT_LOST,    /* Losses that lockagent_locks_lost_total counts. */
+    RECENT_KINDS
+};
+enum { RECENT_SECONDS = 60 };
+struct recent {
+    uint64_t second; /* The latest one that has a bucket, by the loop's clock. */
+    uint32_t counts[RECENT_SECONDS][RECENT_KINDS];
+};
+
 /* The last rendering of a page (rendering.c). */
 struct rendering {
     char what[RENDERING_NAME];     /* The route and the parameters of the page. */
@@ -268,8 +293,13 @@ struct api {
 
     struct list *streams; /* Buckets by the slot of the lock. */
     uint32_t stream_buckets, stream_count;
+    struct list *followed; /* Buckets of followed keys (follow.c). */
+    struct followed **followed_by_number;
+    size_t followed_count, follower_count;
+    struct list waking; /* Streams of followed keys that have a new state to write. */
 
     struct share shares[SHARES]; /* The shares of an iteration of the loop (strangers.c). */
+    struct recent recent;
 
     struct MHD_Response *no_content, *openapi, *openapi_3_0, *alive; /* Constant responses. */
     struct rendering renderings[RENDERINGS];
@@ -392,10 +422,17 @@ enum MHD_Result response_refusal(struct connection *connection, const struct ref
 /* Returns the rest of a hold's validity in ms; 0 or less if it is over. */
 int64_t view_valid_for_ms(const struct hold_view *hold, struct instant now);
 
+/* Returns the JSON as one line with its newline, allocated with malloc(). Consumes `json`. Returns
+ * NULL if `json` is NULL, or if there is not enough memory. */
+char *view_line(json_t *json);
 /* Returns the numbers of votes of each kind. */
 json_t *view_nodes(const struct tally *tally);
 /* Returns the label; null if there is none that can be shown. */
 json_t *view_label(struct text label);
+/* Returns the fencing number; null for 0. */
+json_t *view_fence(uint64_t fence);
+/* Returns the name of an agent; null for 0. */
+json_t *view_agent(uint32_t agent);
 /* Returns {"label",...} of a hold, never its token; NULL if its validity is over. */
 json_t *view_hold(const struct api *api, const struct hold_view *hold, struct instant now);
 /* Returns true if readers share the keys of this policy (R17): then each lock has a mode. */
@@ -405,13 +442,18 @@ bool view_is_shared(const struct api *api, uint16_t policy);
  * `size` at least 2 * text.len + 1. */
 size_t view_escape(struct text text, char *out, size_t size);
 
-/* Writes the terminated body of a kept answer that grants or renews a hold. Returns its length.
- * `fence` is the fencing token in digits; "" for none. `size` must hold the longest key twice, and
- * 640 bytes. */
+/* Writes the terminated body of a kept answer that grants or renews a hold, with a newline at its
+ * end. Returns its length. `fence` is the fencing token in digits; "" for none. `size` must hold
+ * the longest key twice, and 640 bytes. */
 size_t view_granted(const struct api *api, const struct request *request, const char *token,
                     const char *fence, int64_t valid_ms, char *body, size_t size);
 
 /* ---- streams.c: responses that stay open (D3) ---- */
+
+/* Longest time that a line may wait when the next one comes. After it the caller counts as not
+ * reading. A line that libmicrohttpd has taken does not wait, so a caller that stops within a line
+ * is stuck one line later. */
+enum { STREAM_STUCK_MS = 2000 };
 
 bool streams_start(struct api *api);
 void streams_free(struct api *api);
@@ -428,12 +470,38 @@ struct stream_terms {
 struct MHD_Response *stream_open(struct connection *connection, struct buffer first_line,
                                  const struct stream_terms *terms);
 
+/* Begins a stream of any kind in `list`, as `beginning` says. Its lines come from `next`. Owns the
+ * first line of `beginning`, unless it returns NULL: there is not enough memory then. */
+struct MHD_Response *stream_start(struct connection *connection, next_line_fn *next,
+                                  struct list *list, const struct stream *beginning);
+/* Lets the stream write, if it waits for something to report. */
+void stream_wake(struct connection *connection);
+/* Reports that the caller does not read. Closes the stream, unless its hold is bound to it. */
+void stream_give_up(struct connection *connection);
 /* Acts on a caller that has hung up, or has closed its sending side. */
 void stream_caller_gone(struct connection *connection);
 /* Ends the stream because the agent ends. An open hold is reported as `lost`. */
 void stream_stop(struct connection *connection);
 /* Cleans up after the response has ended in any way; does nothing if it was not a stream. */
 void stream_closed(struct connection *connection);
+
+/* ---- recent.c: the last minute ---- */
+
+/* Counts one event of the present second. `now_ms` is the loop's clock. */
+void recent_count(struct recent *recent, enum recent_kind kind, uint64_t now_ms);
+
+/* Returns the number of events in the present second and the 59 before it. */
+uint32_t recent_total(struct recent *recent, enum recent_kind kind, uint64_t now_ms);
+
+/* ---- follow.c: streams of the state of a key (D3.8) ---- */
+
+/* Call after exchange_start(). */
+bool follow_start(struct api *api);
+void follow_free(struct api *api);
+/* Answers with such a stream. MHD_NO closes the connection. */
+enum MHD_Result follow_begin(struct connection *connection);
+/* Wakes some streams that have a new state to write. Returns true if others wait for that. */
+bool follow_turn(struct api *api);
 
 /* ---- answer.c: answers of the core as callers see them ---- */
 
@@ -450,6 +518,11 @@ enum MHD_Result answer_here(struct connection *connection, enum answer answer);
 /* Allocates the room's numbers of requests. Returns false if there is not enough memory. */
 bool exchange_start(struct api *api);
 void exchange_free(struct api *api);
+
+/* Takes a number for a request of the core; there is one (api->free_count). */
+uint32_t exchange_take_number(struct api *api);
+/* Gives it back, after the core was told that the request is cancelled. */
+void exchange_give_number_back(struct api *api, uint32_t number);
 
 /* Passes the event of an operation to the core, and suspends the connection until the answer.
  * MHD_NO closes the connection. */
@@ -536,6 +609,29 @@ enum MHD_Result watch_begin(struct connection *connection);
 
 /* Renders the status page. MHD_NO closes the connection. */
 enum MHD_Result status_page(struct connection *connection);
+
+/* ---- picks.c: the first rows of a table ---- */
+
+enum { ROWS_MAX = LIST_LIMIT_MAX }; /* More would hold up the loop. */
+
+/* A row of a table before it is written. */
+struct pick {
+    int64_t rank;    /* Rows are sorted by it, then by `cursor`. */
+    uint32_t cursor; /* The cursor of core_next_hold() or core_next_wait() that returns it. */
+};
+
+/* The first rows of a table, at most `room` (1 to ROWS_MAX), which the owner sets. */
+struct picks {
+    uint32_t count, room;
+    uint32_t matching;          /* Rows from which they were picked; the owner counts them. */
+    struct pick list[ROWS_MAX]; /* A heap until picks_sort(). */
+};
+
+/* Keeps the pick, in place of the last one if there is no room, unless it comes behind all. */
+void picks_take(struct picks *picks, struct pick pick);
+
+/* Sorts the picks, after the last picks_take(). */
+void picks_sort(struct picks *picks);
 
 /* ---- status.c: text in HTML ---- */
 

@@ -33,6 +33,21 @@ static unsigned find_hold(const struct api *api, const struct request *request, 
     return found;
 }
 
+/* Refuses to watch a hold that this agent does not have. It does not ask the masters, so another
+ * agent may have it. */
+static enum MHD_Result refuse_unheld(struct connection *connection)
+{
+    return response_problem(connection,
+                            &(struct problem_report){
+                                .code = answer_code(ANSWER_NOT_HELD),
+                                .title = answer_text(ANSWER_NOT_HELD),
+                                .status = answer_status(ANSWER_NOT_HELD),
+                                .detail = "this agent does not hold the lock; a caller of another "
+                                          "agent may: follow the key with watch=key",
+                                .retry_after_ms = -1,
+                            });
+}
+
 enum MHD_Result watch_begin(struct connection *connection)
 {
     struct api *api = connection->api;
@@ -54,7 +69,7 @@ enum MHD_Result watch_begin(struct connection *connection)
     }
     json_t *view = found == 1 ? view_hold(api, &hold, now) : NULL;
     if (view == NULL)
-        return answer_here(connection, ANSWER_NOT_HELD);
+        return refuse_unheld(connection);
     if (!connection_park(connection, /* lasts= */ true)) {
         json_decref(view);
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
@@ -64,12 +79,9 @@ enum MHD_Result watch_begin(struct connection *connection)
         json_pack("{s:s, s:s%}", "event", "held", "key", request->key, request->key_len);
     if (snapshot != NULL)
         json_object_update_new(snapshot, view);
-    char *text = snapshot == NULL ? NULL : json_dumps(snapshot, JSON_COMPACT);
-    json_decref(snapshot);
-    struct buffer line = {.failed = text == NULL};
-    if (text != NULL)
-        buffer_printf(&line, "%s\n", text);
-    free(text);
+    char *text = view_line(snapshot);
+    struct buffer line = {.bytes = text, .len = text == NULL ? 0 : strlen(text)};
+    line.failed = text == NULL;
     return response_stream(connection, 200, stream_open(connection, line, &terms));
 }
 
@@ -95,9 +107,24 @@ static enum MHD_Result refuse_parameter(struct connection *connection, const cha
     return response_refusal(connection, refusal);
 }
 
-static const struct core_policy *policy_of(const struct api *api, const struct request *request)
+static const struct config_policy *policy_of(const struct api *api, const struct request *request)
 {
-    return &api->config->policies[core_policy_of(api->backend.core, key_of(request))].core;
+    return &api->config->policies[core_policy_of(api->backend.core, key_of(request))];
+}
+
+/* Refuses a max_hold above that of the key's policy. The core would reduce it, and the caller would
+ * lose its lock before it expects to. */
+static enum MHD_Result refuse_max_hold(struct connection *connection, int64_t allowed_ms)
+{
+    const struct params *params = &connection->request->params;
+    char came[32], allowed[32], detail[160];
+    config_print_duration(params->max_hold_ms, came, sizeof(came));
+    config_print_duration(allowed_ms, allowed, sizeof(allowed));
+    snprintf(detail, sizeof(detail),
+             "parameter max_hold: %s came; allowed: above 0, up to %s, which is %s of the key's "
+             "policy",
+             came, allowed, params->bound ? "max_hold_bound" : "max_hold");
+    return refuse_parameter(connection, "max_hold", detail);
 }
 
 enum MHD_Result locks_acquire(struct connection *connection)
@@ -105,6 +132,7 @@ enum MHD_Result locks_acquire(struct connection *connection)
     const struct api *api = connection->api;
     const struct request *request = connection->request;
     const struct params *params = &request->params;
+    const struct config_policy *policy = policy_of(api, request);
     /* It may have been queued (strangers.c). If the wait is over, 1 ms is left of it. */
     int64_t queued_ms =
                 instant_us_between(request->came_at, api->backend.now(api->backend.arg)) / 1000,
@@ -124,14 +152,17 @@ enum MHD_Result locks_acquire(struct connection *connection)
                                       .idempotency = idempotency_of(request),
                                       .owner = {params->owner, params->owner_len}}};
     /* Without reentrancy (R11) the second acquire of an owner would wait for its first one. */
-    if (params->owner_len > 0 && !policy_of(api, request)->reentrant)
+    if (params->owner_len > 0 && !policy->core.reentrant)
         return refuse_parameter(connection, "owner",
                                 "parameter owner: not allowed, because the key's policy is not "
                                 "reentrant");
-    if (params->mode == MODE_READ && policy_of(api, request)->form != FORM_SHARED)
+    if (params->mode == MODE_READ && policy->core.form != FORM_SHARED)
         return refuse_parameter(connection, "mode",
                                 "parameter mode: read came; allowed: write, because the key's "
                                 "policy is not of kind rw");
+    int64_t max_hold_ms = params->bound ? policy->core.bound_max_hold_ms : policy->core.max_hold_ms;
+    if (params->max_hold_ms > max_hold_ms)
+        return refuse_max_hold(connection, max_hold_ms);
     return exchange_submit(connection, &event);
 }
 
@@ -143,7 +174,13 @@ enum MHD_Result locks_renew(struct connection *connection)
                           .renew = {.key = key_of(request),
                                     .token = params->token,
                                     .ttl_ms = params->ttl_ms,
-                                    .renew = params->renew}};
+                                    .renew = params->renew,
+                                    .label = {params->label, params->label_len}}};
+    /* A label is changed, and not taken away (D3.9). */
+    if ((params->given & 1U << PARAM_LABEL) != 0 && params->label_len == 0)
+        return refuse_parameter(connection, "label",
+                                "parameter label: nothing came; allowed in PUT: 1 to 64 bytes of "
+                                "UTF-8 without control characters");
     return exchange_submit(connection, &event);
 }
 
@@ -159,6 +196,8 @@ enum MHD_Result locks_release(struct connection *connection)
 
 enum MHD_Result locks_read(struct connection *connection)
 {
+    if (connection->request->params.follow)
+        return follow_begin(connection);
     if (connection->request->params.watch)
         return watch_begin(connection);
     struct event event = {.kind = EVENT_READ, .read = {.key = key_of(connection->request)}};
@@ -240,8 +279,7 @@ static void list_as_json(const struct page *page, struct buffer *bytes)
     snprintf(cursor, sizeof(cursor), "%c%u", page->cursor.waits ? 'w' : 'h', page->cursor.at);
     json_t *json = json_pack("{s:O, s:O, s:o}", "held", page->held, "waiting", page->waiting,
                              "next_cursor", page->more ? json_string(cursor) : json_null());
-    char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
-    json_decref(json);
+    char *text = view_line(json);
     if (text == NULL)
         bytes->failed = true;
     else

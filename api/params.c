@@ -3,6 +3,7 @@
 #include "api/params.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,7 +151,8 @@ static bool keep_bind(struct params *params, const struct config *config, struct
 static bool keep_watch(struct params *params, const struct config *config, struct text value)
 {
     (void)config;
-    params->watch = value.len == 0 || text_is(value, "true");
+    params->follow = text_is(value, "key");
+    params->watch = value.len == 0 || text_is(value, "true") || params->follow;
     return params->watch;
 }
 
@@ -178,6 +180,13 @@ static bool keep_key(struct params *params, const struct config *config, struct 
     memcpy(params->key_part, value.at, value.len);
     params->key_part_len = (uint8_t)value.len;
     return true;
+}
+
+static bool keep_sort(struct params *params, const struct config *config, struct text value)
+{
+    (void)config;
+    params->latest_first = text_is(value, "latest");
+    return params->latest_first || text_is(value, "longest");
 }
 
 bool params_is_secret(struct text value)
@@ -214,8 +223,10 @@ static bool read_whole(struct text value, uint64_t max, uint32_t *ret)
             return false;
         number = number * 10 + (uint64_t)(value.at[i] - '0');
     }
+    if (number > max)
+        return false;
     *ret = (uint32_t)number;
-    return number <= max;
+    return true;
 }
 
 static bool keep_limit(struct params *params, const struct config *config, struct text value)
@@ -448,25 +459,56 @@ static void say_not_allowed(const char *name, unsigned allowed, char *detail, si
              meant == NULL ? "" : "?");
 }
 
+/* Returns the longest duration that the parameter may have for any key; 0 if it is no duration. */
+static int64_t longest_ms(enum param param, const struct config *config)
+{
+    int64_t longest = 0;
+    if (param == PARAM_TTL)
+        return config->max_ttl_ms;
+    if (param == PARAM_WAIT)
+        return config->wait_ms_max;
+    for (size_t i = 0; param == PARAM_MAX_HOLD && i < config->policy_count; i++) {
+        const struct core_policy *policy = &config->policies[i].core;
+        longest = policy->max_hold_ms > longest ? policy->max_hold_ms : longest;
+        longest = policy->bound_max_hold_ms > longest ? policy->bound_max_hold_ms : longest;
+    }
+    return longest;
+}
+
+/* Writes the duration that a number without a unit most likely meant: seconds, or milliseconds if
+ * so many seconds are too long. Writes "" if both are too long, or if no such number came. */
+static void guess_duration(const char *came, int64_t longest_ms, char *meant, size_t size)
+{
+    enum { DIGITS_MAX = 12 };
+    size_t digits = strspn(came, "0123456789");
+    meant[0] = '\0';
+    if (digits == 0 || digits > DIGITS_MAX || came[digits] != '\0')
+        return;
+    int64_t number = strtoll(came, NULL, 10);
+    if (number == 0 || number > longest_ms)
+        return;
+    if (number <= longest_ms / 1000)
+        snprintf(meant, size, "%" PRId64 "s", number);
+    else
+        config_print_duration(number, meant, size);
+}
+
 static void say_bad_value(const struct params *params, const struct config *config, char *detail,
                           size_t size)
 {
     enum param param = find(text_of(params->name));
-    char max[32] = "";
+    char max[32] = "", meant[32];
     CORE_ASSERT(param != PARAM_COUNT);
     const char *allowed = table[param].allowed;
     if (param == PARAM_WAIT)
         config_print_duration(config->wait_ms_max, max, sizeof(max));
-    /* A number without a unit was most likely meant in seconds. */
-    bool is_duration = param == PARAM_TTL || param == PARAM_WAIT || param == PARAM_MAX_HOLD,
-         bare = is_duration && params->came[0] != '\0' &&
-                params->came[strspn(params->came, "0123456789")] == '\0';
+    guess_duration(params->came, longest_ms(param, config), meant, sizeof(meant));
     snprintf(detail, size, "parameter %s: %s%s%s; allowed: %s%s%s%s%s%s", params->name,
              params->came[0] == '\0' ? "nothing or something unreadable came" : params->came,
              params->came[0] == '\0' ? "" : " came",
              params->fault == PARAM_NOT_A_TEXT ? ", not a string" : "", allowed,
-             max[0] == '\0' ? "" : ", here ", max, bare ? "; did you mean " : "",
-             bare ? params->came : "", bare ? "s?" : "");
+             max[0] == '\0' ? "" : ", here ", max, meant[0] == '\0' ? "" : "; did you mean ", meant,
+             meant[0] == '\0' ? "" : "?");
 }
 
 bool params_are_fine(const struct params *params, const struct config *config, unsigned allowed,

@@ -36,8 +36,9 @@ const char *key_decode(struct text raw, char key[LIMIT_KEY_BYTES], size_t *ret_l
     X(TOKEN, token, "the token that the acquiring POST answered")                                  \
     X(LIMIT, limit, "a number from 1 to 1000")                                                     \
     X(CURSOR, cursor, "next_cursor of the page before")                                            \
-    X(WATCH, watch, "no value, or true")                                                           \
-    X(KEY, key, "a part of keys, up to 128 bytes of UTF-8 without control characters")
+    X(WATCH, watch, "no value, true, or key")                                                      \
+    X(KEY, key, "a part of keys, up to 128 bytes of UTF-8 without control characters")             \
+    X(SORT, sort, "longest or latest")
 #define X(name, ...) PARAM_##name,
 enum param { PARAMS(X) PARAM_COUNT };
 #undef X
@@ -63,8 +64,10 @@ struct params {
     enum mode mode;
     bool bound; /* bind=connection. */
     bool watch;
+    bool follow;        /* watch=key. Then `watch` is true as well. */
     char key_part[128]; /* The filter of the status page. */
     uint8_t key_part_len;
+    bool latest_first; /* The order of the status page. */
     char label[LIMIT_LABEL_BYTES];
     uint8_t label_len;
     char owner[LIMIT_SECRET_BYTES];

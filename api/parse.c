@@ -313,7 +313,8 @@ static void judge_body(struct connection *connection, const struct headers *head
     else
         refuse_saying(
             request, PROBLEM_UNSUPPORTED_MEDIA_TYPE,
-            "Content-Type: %.100s; allowed: application/x-www-form-urlencoded, application/json",
+            "Content-Type: %.100s; allowed: application/x-www-form-urlencoded (a body like ttl=5s),"
+            " application/json (a body like {\"ttl\":\"5s\"})",
             text_fault(text_of(type)) == NULL && type[0] != '\0' ? type : "none");
 }
 
@@ -495,7 +496,8 @@ static void judge_params(struct connection *connection)
     struct request *request = connection->request;
     struct refusal *refusal = &request->refusal;
     unsigned allowed = request->operation->params;
-    if (request->method == METHOD_GET && !request->params.watch) /* A watch needs the token. */
+    /* Only the watch of a hold needs the token. */
+    if (request->method == METHOD_GET && (!request->params.watch || request->params.follow))
         allowed &= ~(1U << PARAM_TOKEN);
     if (allowed & 1U << PARAM_TOKEN && request->lock_token != NULL &&
         !params_take_token_header(&request->params, request->lock_token)) {
@@ -519,6 +521,16 @@ static void judge_params(struct connection *connection)
     judge_idempotency(request);
 }
 
+/* Returns true if the body of a form is JSON most likely, as `curl -d '{...}'` sends it. No
+ * parameter begins with a brace. */
+static bool form_is_json(struct text body)
+{
+    size_t blanks = 0;
+    while (blanks < body.len && strchr(" \t\r\n", body.at[blanks]) != NULL)
+        blanks++;
+    return blanks < body.len && body.at[blanks] == '{';
+}
+
 void parse_whole(struct connection *connection)
 {
     struct request *request = connection->request;
@@ -528,7 +540,10 @@ void parse_whole(struct connection *connection)
     struct text body = {request->body, request->body_len};
     char error[256];
     const char *fault = NULL;
-    if (body.len > 0 && request->body_kind == BODY_FORM)
+    if (body.len > 0 && request->body_kind == BODY_FORM && form_is_json(body))
+        fault = "the body begins with a brace as JSON does, and came as a form; allowed: JSON with "
+                "the header Content-Type: application/json, or a form like ttl=5s";
+    else if (body.len > 0 && request->body_kind == BODY_FORM)
         params_take_form(&request->params, config, body);
     if (body.len > 0 && request->body_kind == BODY_JSON)
         fault = params_take_json(&request->params, config, body, error, sizeof(error));

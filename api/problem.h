@@ -42,8 +42,8 @@ struct problem_report {
 /* Returns the report of a problem of the table, without detail, Retry-After and members. */
 struct problem_report problem_report(enum problem problem);
 
-/* Returns the body as problem+json, allocated with malloc(), or NULL if there is not enough memory.
- * Consumes the members. */
+/* Returns the body as problem+json with a newline at its end, allocated with malloc(), or NULL if
+ * there is not enough memory. Consumes the members. */
 char *problem_json(const struct problem_report *report);
 
 #endif

@@ -125,8 +125,7 @@ enum MHD_Result response_stream(struct connection *connection, unsigned status,
 
 enum MHD_Result response_json(struct connection *connection, unsigned status, json_t *body)
 {
-    char *text = body == NULL ? NULL : json_dumps(body, JSON_COMPACT);
-    json_decref(body);
+    char *text = view_line(body);
     return response_queue(connection, status,
                           response_owned(text, text == NULL ? 0 : strlen(text), JSON));
 }

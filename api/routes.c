@@ -14,7 +14,7 @@ const struct route routes[] = {
      {{METHOD_POST,
        P(TTL) | P(WAIT) | P(RENEW) | P(MODE) | P(MAX_HOLD) | P(BIND) | P(LABEL) | P(OWNER), true,
        locks_acquire},
-      {METHOD_PUT, P(TOKEN) | P(TTL) | P(RENEW), true, locks_renew},
+      {METHOD_PUT, P(TOKEN) | P(TTL) | P(RENEW) | P(LABEL), true, locks_renew},
       {METHOD_DELETE, P(TOKEN), true, locks_release},
       {METHOD_GET, P(WATCH) | P(TOKEN), true, locks_read}}},
     {"/locks", true, false, {{METHOD_GET, P(LIMIT) | P(CURSOR), false, locks_list}}},
@@ -24,7 +24,7 @@ const struct route routes[] = {
     {"/readyz", false, true, {{METHOD_GET, 0, false, page_ready}}},
     {"/openapi.yaml", false, false, {{METHOD_GET, 0, false, page_openapi}}},
     {"/openapi-3.0.yaml", false, false, {{METHOD_GET, 0, false, page_openapi_3_0}}},
-    {"/", false, false, {{METHOD_GET, P(KEY), false, status_page}}},
+    {"/", false, false, {{METHOD_GET, P(KEY) | P(SORT) | P(LIMIT), false, status_page}}},
 };
 const size_t route_count = sizeof(routes) / sizeof(routes[0]);
 

@@ -251,6 +251,7 @@ static void on_loop_turn(uv_prepare_t *prepare)
     struct api *api = prepare->data;
     bool more = true, wait = true;
     strangers_begin(api);
+    bool wakes = follow_turn(api);
     for (int runs = 0; (more || wait) && runs < RUNS; runs++) {
         wait = strangers_next(api);
         more = run_all(api, false);
@@ -258,7 +259,7 @@ static void on_loop_turn(uv_prepare_t *prepare)
     more |= api->stopping ? run_all(api, true) : run_admin(api);
     if (!more)
         hangup_close_ended(api);
-    if (more || wait)
+    if (more || wait || wakes)
         uv_idle_start(&api->again, on_again);
     else
         uv_idle_stop(&api->again);
@@ -421,8 +422,9 @@ struct api *api_start(uv_loop_t *loop, const struct config *config,
     list_init(&api->half_closed);
     request_pool_start(api);
     api->gone_fd = epoll_create1(EPOLL_CLOEXEC); /* Fails if there is no descriptor left. */
-    if (api->gone_fd < 0 || !exchange_start(api) || !streams_start(api) || !make_constants(api) ||
-        !access_load_secret(api, error, error_size) || !open_listeners(api, error, error_size)) {
+    if (api->gone_fd < 0 || !exchange_start(api) || !streams_start(api) || !follow_start(api) ||
+        !make_constants(api) || !access_load_secret(api, error, error_size) ||
+        !open_listeners(api, error, error_size)) {
         give_up(api);
         return NULL;
     }
@@ -446,10 +448,10 @@ void api_reload(struct api *api, const struct config *config)
 
 bool api_has_callers(const struct api *api)
 {
-    bool any = false;
+    size_t parked = 0;
     for (size_t i = 0; i < api->listener_count; i++)
-        any = any || api->listeners[i].parked > 0;
-    return any;
+        parked += api->listeners[i].parked;
+    return parked > api->follower_count;
 }
 
 void api_drain(struct api *api)
@@ -548,6 +550,7 @@ void api_free(struct api *api)
     if (api->gone_fd >= 0)
         close(api->gone_fd);
     streams_free(api);
+    follow_free(api);
     exchange_free(api);
     if (api->no_content != NULL)
         MHD_destroy_response(api->no_content);

@@ -10,13 +10,68 @@
 #include "agent/version.h"
 #include "api/page.h"
 
+enum {
+    ROWS_FIRST = 50,   /* Rows of each table, if the caller does not say otherwise. */
+    NAMED_MASTERS = 6, /* Masters that the verdict names. */
+};
+
+/* Numbers of masters of all groups, and of groups. */
+struct fleet {
+    size_t faulty;          /* Masters that are not up, or have no vote. */
+    size_t groups, lacking; /* Groups; those that cannot grant locks. */
+    bool clock_is_off;
+};
+
 /* A status page while it is written. */
 struct status {
-    const struct api *api;
+    struct api *api;
     struct buffer page;
     struct instant now;
     struct text filter; /* Only keys that contain it are shown; empty: all. */
+    uint32_t rows;      /* Most rows of a table. */
+    bool latest_first;
+    struct picks holds, waits;
+    struct fleet fleet;
+    const char *why_not; /* NULL: the agent is ready. */
+    /* The holds of each group, also those that the filter leaves out. */
+    struct group_holds {
+        uint32_t count;
+        struct instant valid_until; /* The latest one. */
+    } group_holds[LIMIT_GROUPS];
 };
+
+/* ---- the first rows ---- */
+
+/* Takes the row of `key` if the filter lets it pass. */
+static void consider(const struct status *status, struct picks *picks, struct text key,
+                     struct instant since, uint32_t cursor)
+{
+    if (status->filter.len > 0 &&
+        memmem(key.at, key.len, status->filter.at, status->filter.len) == NULL)
+        return;
+    picks->matching++;
+    picks_take(picks, (struct pick){.rank = status->latest_first ? -since.us : since.us,
+                                    .cursor = cursor});
+}
+
+/* Walks over all holds and waiting callers. */
+static void pick_rows(struct status *status)
+{
+    const struct core *core = status->api->backend.core;
+    struct hold_view hold;
+    struct wait_view wait;
+    status->holds.room = status->waits.room = status->rows;
+    for (uint32_t cursor = 0; core_next_hold(core, status->now, &cursor, &hold);) {
+        struct group_holds *group = &status->group_holds[hold.group];
+        group->count++;
+        group->valid_until = instant_max(group->valid_until, hold.valid_until);
+        consider(status, &status->holds, hold.key, hold.acquired_at, cursor - 1);
+    }
+    for (uint32_t cursor = 0; core_next_wait(core, &cursor, &wait);)
+        consider(status, &status->waits, wait.key, wait.since, cursor - 1);
+    picks_sort(&status->holds);
+    picks_sort(&status->waits);
+}
 
 /* ---- text in HTML ---- */
 
@@ -96,8 +151,6 @@ void html_add_count(struct buffer *page, uint64_t number)
 /* The tables of the status page. The ends of rows and cells are omitted, as HTML allows, because
  * the page is loaded every two seconds. */
 
-enum { ROWS_MAX = 1000 }; /* Rows of each table; more would hold up the loop. */
-
 static void add_text_cell(struct buffer *page, struct text text)
 {
     buffer_add_text(page, "<td>");
@@ -128,23 +181,28 @@ static void add_key_cell(struct buffer *page, struct text key)
 
 struct table {
     const char *id, *name, *heads;
-    uint32_t shown;
-    bool is_cut;
+    /* The head of the column by which the rows are sorted, and the heads behind it; NULL: none. */
+    const char *sorted, *more_heads;
 };
 
 static void begin_section(struct buffer *page, const struct table *table)
 {
-    buffer_printf(page, "<section id=\"%s\" class=\"live\"><h2 id=\"%s-name\">%s</h2>\n", table->id,
-                  table->id, table->name);
+    buffer_printf(page, "<section id=\"%s\"><h2 id=\"%s-name\">%s</h2>\n", table->id, table->id,
+                  table->name);
 }
 
 /* Begins a table that can be scrolled sideways, also by keyboard. */
-static void begin_table(struct buffer *page, const struct table *table)
+static void begin_table(const struct status *status, struct buffer *page, const struct table *table)
 {
     buffer_printf(page,
                   "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-labelledby=\"%s-name\">"
-                  "<table aria-labelledby=\"%s-name\"><thead><tr>%s</thead>\n<tbody>\n",
+                  "<table aria-labelledby=\"%s-name\"><thead><tr>%s",
                   table->id, table->id, table->heads);
+    if (table->sorted != NULL)
+        buffer_printf(page, "<th aria-sort=\"%s\">%s%s",
+                      status->latest_first ? "ascending" : "descending", table->sorted,
+                      table->more_heads);
+    buffer_add_text(page, "</thead>\n<tbody>\n");
 }
 
 static void end_table(struct buffer *page)
@@ -157,45 +215,58 @@ static void end_section(struct buffer *page)
     buffer_add_text(page, "</section>\n");
 }
 
-/* Returns true if the row of `key` is to be added. The first one begins the table. */
-static bool admit_row(struct status *status, struct table *table, struct text key)
-{
-    if (status->filter.len > 0 &&
-        memmem(key.at, key.len, status->filter.at, status->filter.len) == NULL)
-        return false;
-    table->is_cut = table->shown == ROWS_MAX;
-    if (table->is_cut)
-        return false;
-    if (table->shown++ == 0)
-        begin_table(&status->page, table);
-    return true;
-}
-
-/* Ends the table. `all`: number of rows with those that are not shown. */
-static void end_rows(struct status *status, const struct table *table, uint32_t all)
+/* Says how many rows are left out, and offers them as far as that is allowed. */
+static void add_more(struct status *status, const struct picks *picks)
 {
     struct buffer *page = &status->page;
-    if (table->shown > 0)
+    uint32_t rows = status->rows >= ROWS_MAX / 2 ? ROWS_MAX : 2 * status->rows;
+    buffer_add_text(page, "<p class=\"more\">");
+    html_add_count(page, picks->count);
+    buffer_add_text(page, " of ");
+    html_add_count(page, picks->matching);
+    buffer_add_text(page, " are shown");
+    if (rows > status->rows)
+        buffer_printf(page,
+                      ". <button type=\"submit\" form=\"filter\" name=\"limit\" value=\"%" PRIu32
+                      "\">Show %" PRIu32 " more</button></p>\n",
+                      rows, rows - status->rows);
+    else
+        buffer_add_text(page, ": filter by key to see others.</p>\n");
+}
+
+/* Adds a section with the rows of `picks`. `add_row` writes the row at a cursor. `all`: number of
+ * rows without the filter. */
+static void add_rows(struct status *status, const struct table *table, const struct picks *picks,
+                     uint32_t all, void (*add_row)(struct status *status, uint32_t cursor))
+{
+    struct buffer *page = &status->page;
+    begin_section(page, table);
+    if (picks->count > 0) {
+        begin_table(status, page, table);
+        for (uint32_t i = 0; i < picks->count; i++)
+            add_row(status, picks->list[i].cursor);
         end_table(page);
-    if (table->is_cut)
-        buffer_printf(page, "<p>Only the first %d are shown: filter by key to see others.</p>\n",
-                      ROWS_MAX);
-    else if (table->shown == 0 && all > 0)
-        buffer_add_text(page, "<p>No key contains this.</p>\n");
-    else if (table->shown == 0)
-        buffer_add_text(page, "<p>None.</p>\n");
+    }
+    if (picks->matching > picks->count)
+        add_more(status, picks);
+    else if (picks->count == 0)
+        buffer_add_text(page, all > 0 ? "<p>No key contains this.</p>\n" : "<p>None.</p>\n");
     end_section(page);
 }
 
 /* ---- holds and waits ------------------------------------------------------------------------- */
 
-static void add_hold_row(struct status *status, const struct hold_view *hold)
+static void add_hold_row(struct status *status, uint32_t cursor)
 {
     struct buffer *page = &status->page;
+    struct hold_view view, *hold = &view;
+    if (!core_next_hold(status->api->backend.core, status->now, &cursor, hold))
+        return;
     add_key_cell(page, hold->key);
     add_label_cell(page, hold->label);
     if (hold->permits > 1)
-        buffer_printf(page, "<td>slot %d of %u", hold->token.slot, hold->permits);
+        /* People count from 1. */
+        buffer_printf(page, "<td>slot %d of %u", hold->token.slot + 1, hold->permits);
     else
         add_text_cell(page,
                       text_of(view_is_shared(status->api, hold->policy) ? mode_name(hold->mode)
@@ -213,51 +284,44 @@ static void add_hold_row(struct status *status, const struct hold_view *hold)
                   status->api->config->groups[hold->group].master_count);
 }
 
-/* Add a section of the page each. */
-static void status_add_holds(struct status *status)
+static void add_holds(struct status *status)
 {
-    const struct core *core = status->api->backend.core;
-    struct table table = {.id = "holds",
-                          .name = "Locks held here",
-                          .heads = "<th>Key<th>Held by<th>Mode<th>Held for<th>Valid for"
-                                   "<th>Renewed by<th>Number<th>Confirmed"};
-    struct hold_view hold;
-    uint32_t cursor = 0;
-    begin_section(&status->page, &table);
-    while (!table.is_cut && core_next_hold(core, status->now, &cursor, &hold))
-        if (admit_row(status, &table, hold.key))
-            add_hold_row(status, &hold);
-    end_rows(status, &table, core_stats(core)->locks_held);
+    const struct table table = {.id = "holds",
+                                .name = "Locks held here",
+                                .heads = "<th>Key<th>Held by<th>Mode",
+                                .sorted = "Held for",
+                                .more_heads = "<th>Valid for<th>Renewed by<th>Number<th>Confirmed"};
+    add_rows(status, &table, &status->holds, core_stats(status->api->backend.core)->locks_held,
+             add_hold_row);
 }
 
-static void add_wait_row(struct status *status, const struct wait_view *wait)
+static void add_wait_row(struct status *status, uint32_t cursor)
 {
     struct buffer *page = &status->page;
     const struct api *api = status->api;
+    struct wait_view wait;
+    if (!core_next_wait(api->backend.core, &cursor, &wait))
+        return;
     const struct core_policy *policy =
-        &api->config->policies[core_policy_of(api->backend.core, wait->key)].core;
-    add_key_cell(page, wait->key);
-    add_label_cell(page, wait->label);
+        &api->config->policies[core_policy_of(api->backend.core, wait.key)].core;
+    add_key_cell(page, wait.key);
+    add_label_cell(page, wait.label);
     add_text_cell(page, text_of(policy->permits > 1           ? "any slot"
-                                : policy->form == FORM_SHARED ? mode_name(wait->mode)
+                                : policy->form == FORM_SHARED ? mode_name(wait.mode)
                                                               : "exclusive"));
-    add_span_cell(page, instant_us_between(wait->since, status->now) / 1000);
+    add_span_cell(page, instant_us_between(wait.since, status->now) / 1000);
     buffer_add_text(page, "\n");
 }
 
-static void status_add_waits(struct status *status)
+static void add_waits(struct status *status)
 {
-    const struct core *core = status->api->backend.core;
-    struct table table = {.id = "waits",
-                          .name = "Callers that wait here",
-                          .heads = "<th>Key<th>Asked by<th>Mode<th>Waits for"};
-    struct wait_view wait;
-    uint32_t cursor = 0;
-    begin_section(&status->page, &table);
-    while (!table.is_cut && core_next_wait(core, &cursor, &wait))
-        if (admit_row(status, &table, wait.key))
-            add_wait_row(status, &wait);
-    end_rows(status, &table, core_stats(core)->waiters);
+    const struct table table = {.id = "waits",
+                                .name = "Callers that wait here",
+                                .heads = "<th>Key<th>Asked by<th>Mode",
+                                .sorted = "Waits for",
+                                .more_heads = ""};
+    add_rows(status, &table, &status->waits, core_stats(status->api->backend.core)->waiters,
+             add_wait_row);
 }
 
 /* ---- masters --------------------------------------------------------------------------------- */
@@ -322,11 +386,11 @@ static void add_group_words(struct status *status, size_t g)
             off_us / 1000);
 }
 
-static void status_add_groups(struct status *status)
+static void add_groups(struct status *status)
 {
     const struct config *config = status->api->config;
     struct buffer *page = &status->page;
-    buffer_add_text(page, "<div id=\"masters\" class=\"live\">\n");
+    buffer_add_text(page, "<div id=\"masters\">\n");
     for (size_t g = 0; g < config->group_count; g++) {
         char id[32];
         struct table table = {.id = id,
@@ -337,7 +401,7 @@ static void status_add_groups(struct status *status)
         html_add_word(page, config->groups[g].name);
         buffer_add_text(page, "</h2>\n");
         add_group_words(status, g);
-        begin_table(page, &table);
+        begin_table(status, page, &table);
         for (size_t m = 0; m < config->groups[g].master_count; m++)
             add_master_row(status, g, m);
         end_table(page);
@@ -346,97 +410,187 @@ static void status_add_groups(struct status *status)
     buffer_add_text(page, "</div>\n");
 }
 
-/* ---- the page ---- */
-
 /* ---- the verdict ----------------------------------------------------------------------------- */
 
 /* The first sentence of the page, and its colour. */
 struct verdict {
     const char *tone, *word;
     const char *colour; /* Colour of the icon. */
-    char why[256];
 };
 
-/* Numbers of masters of all groups. */
-struct fleet {
-    size_t total, guarded, degraded, down;
-    bool has_no_spare; /* A group needs every vote that it has, and some of its masters have
-                        * none. */
-    bool clock_is_off;
-};
+static bool is_well(const struct redis_master_view *view)
+{
+    return view->state == REDIS_UP && view->votes;
+}
 
 static struct fleet look_at_masters(const struct api *api)
 {
-    struct fleet fleet = {0};
-    for (size_t g = 0; g < api->config->group_count; g++) {
+    struct fleet fleet = {.groups = api->config->group_count};
+    for (size_t g = 0; g < fleet.groups; g++) {
         struct redis_group_view group = redis_group(api->backend.redis, (uint8_t)g);
-        fleet.has_no_spare |= group.voting <= group.quorum && group.voting < group.total;
+        fleet.lacking += group.voting < group.quorum;
         fleet.clock_is_off |= redis_clock_off_us(api->backend.redis, (uint8_t)g) != 0;
-        for (size_t m = 0; m < api->config->groups[g].master_count; m++) {
+        for (size_t m = 0; m < group.total; m++) {
             struct redis_master_view view =
                 redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
-            fleet.total++;
-            fleet.guarded += view.state == REDIS_GUARDED;
-            fleet.degraded += view.state == REDIS_DEGRADED;
-            fleet.down += view.state == REDIS_DOWN || view.state == REDIS_CONNECTING;
+            fleet.faulty += !is_well(&view);
         }
     }
     return fleet;
 }
 
-static void say_faults(const struct fleet *fleet, char *why, size_t size)
+static bool is_ending(const struct status *status)
 {
-    const struct {
-        size_t count;
-        const char *word;
-    } faults[] = {
-        {fleet->down, "down"}, {fleet->guarded, "guarded"}, {fleet->degraded, "degraded"}};
-    int len = snprintf(why, size, "Locks are granted. Of %zu masters ", fleet->total);
-    const char *before = "";
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
-        if (faults[i].count == 0)
-            continue;
-        len += snprintf(why + len, size - (size_t)len, "%s%zu %s %s", before, faults[i].count,
-                        faults[i].count == 1 ? "is" : "are", faults[i].word);
-        before = ", ";
-    }
-    snprintf(why + len, size - (size_t)len, ".%s",
-             fleet->has_no_spare ? " None of the others may fail." : "");
+    return status->api->draining || status->api->stopping;
 }
 
-static struct verdict verdict_of(const struct api *api)
+static struct verdict verdict_of(const struct status *status)
 {
-    struct verdict good = {"good", "Ready", "1a7f37", ""},
-                   fair = {"fair", "Ready, with faults", "bf8700", ""},
-                   bad = {"bad", "Not ready", "cf222e", ""};
-    const char *why_not = api->backend.not_ready(api->backend.arg);
-    struct fleet fleet = look_at_masters(api);
-    if (api->draining || api->stopping) {
-        bad.word = "Draining";
-        snprintf(bad.why, sizeof(bad.why),
-                 "The agent ends: it takes no new locks, and renews those "
-                 "that are held.");
-        return bad;
+    const struct fleet *fleet = &status->fleet;
+    struct verdict verdict = {"bad", "Not ready", "cf222e"};
+    if (is_ending(status))
+        verdict.word = "Draining";
+    else if (fleet->lacking == fleet->groups)
+        verdict.word = "No lock can be granted";
+    else if (fleet->lacking > 0)
+        verdict.word = "Some locks cannot be granted";
+    else if (status->why_not == NULL && fleet->faulty == 0 && !fleet->clock_is_off)
+        verdict = (struct verdict){"good", "Ready", "1a7f37"};
+    else if (status->why_not == NULL)
+        verdict = (struct verdict){"fair", "Ready, with faults", "bf8700"};
+    return verdict;
+}
+
+/* Rounds up to whole seconds. */
+static void add_seconds(struct buffer *page, int64_t ms)
+{
+    html_add_span(page, (ms + 999) / 1000 * 1000);
+}
+
+static void say_master(struct buffer *page, const char *url, const struct redis_master_view *view)
+{
+    bool is_away = view->state == REDIS_DOWN || view->state == REDIS_CONNECTING;
+    buffer_add_text(page, "<strong>");
+    html_add_word(page, url);
+    buffer_add_text(page, "</strong>");
+    if (view->guarded_ms > 0 && !is_away) {
+        /* A screen reader does not announce each second. */
+        buffer_add_text(page, " answers, and does not vote yet: <span aria-live=\"off\">");
+        add_seconds(page, view->guarded_ms);
+        buffer_add_text(page, "</span> left. ");
+        return;
     }
-    if (why_not != NULL) {
-        snprintf(bad.why, sizeof(bad.why), "No new locks: %s.", why_not);
-        return bad;
+    buffer_add_text(page, view->state == REDIS_DOWN         ? " is down"
+                          : view->state == REDIS_CONNECTING ? " has not answered yet"
+                          : !view->votes                    ? " answers, and does not vote"
+                                                            : " is degraded");
+    if (view->reason[0] != '\0') {
+        buffer_add_text(page, ": ");
+        html_add_word(page, view->reason);
     }
-    if (fleet.down + fleet.guarded + fleet.degraded > 0) {
-        say_faults(&fleet, fair.why, sizeof(fair.why));
-        return fair;
+    buffer_add_text(page, ". ");
+}
+
+/* Names the masters at fault. */
+static void say_masters(struct status *status)
+{
+    const struct api *api = status->api;
+    size_t faulty = status->fleet.faulty, said = 0;
+    if (faulty == 0)
+        return;
+    buffer_add_text(&status->page, "<p>");
+    for (size_t g = 0; g < api->config->group_count; g++) {
+        for (size_t m = 0; m < api->config->groups[g].master_count; m++) {
+            struct redis_master_view view =
+                redis_master(api->backend.redis, (uint8_t)g, (uint8_t)m);
+            if (!is_well(&view) && said++ < NAMED_MASTERS)
+                say_master(&status->page, api->config->groups[g].masters[m].url, &view);
+        }
     }
-    if (fleet.clock_is_off) {
-        snprintf(fair.why, sizeof(fair.why), "Locks are granted. This agent's clock is off.");
-        return fair;
+    if (faulty > NAMED_MASTERS)
+        buffer_printf(&status->page, "Others at fault: %zu.", faulty - NAMED_MASTERS);
+    buffer_add_text(&status->page, "</p>");
+}
+
+/* Says what becomes of the holds of a group that cannot grant locks. Guarded masters renew. */
+static void say_holds(struct status *status, size_t g, const struct redis_group_view *group)
+{
+    struct buffer *page = &status->page;
+    const struct group_holds *holds = &status->group_holds[g];
+    bool is_one = holds->count == 1;
+    if (holds->count == 0)
+        return;
+    buffer_add_text(page, " ");
+    html_add_count(page, holds->count);
+    if (group->up >= group->quorum) {
+        buffer_printf(page, " %s held, and can be renewed.", is_one ? "lock is" : "locks are");
+        return;
     }
-    snprintf(good.why, sizeof(good.why), "Locks are granted, and every master votes.");
-    return good;
+    buffer_printf(page, " %s within ", is_one ? "lock ends" : "locks end");
+    add_seconds(page, instant_us_between(status->now, holds->valid_until) / 1000);
+    buffer_printf(page, ", unless so many masters come back that %zu are up.", group->quorum);
+}
+
+/* Says what the faults mean for a group. */
+static void say_group(struct status *status, size_t g)
+{
+    struct buffer *page = &status->page;
+    const struct api *api = status->api;
+    struct redis_group_view group = redis_group(api->backend.redis, (uint8_t)g);
+    char lacks[REDIS_LACKS_BYTES];
+    if (group.voting < group.quorum) {
+        redis_group_lacks(api->backend.redis, (uint8_t)g, lacks, sizeof(lacks));
+        buffer_add_text(page,
+                        "<p class=\"group-says\" aria-live=\"off\">"); /* It counts seconds. */
+        html_add_word(page, lacks);
+        buffer_add_text(page, ".");
+        say_holds(status, g, &group);
+        buffer_add_text(page, "</p>");
+        return;
+    }
+    buffer_add_text(page, "<p class=\"group-says\">");
+    if (status->fleet.groups > 1) {
+        buffer_add_text(page, "group ");
+        html_add_word(page, api->config->groups[g].name);
+        buffer_add_text(page, ": ");
+    }
+    buffer_printf(page, "locks are granted, %zu of %zu masters vote, and ", group.voting,
+                  group.total);
+    if (group.voting > group.quorum)
+        buffer_printf(page, "%zu%s may fail.</p>", group.voting - group.quorum,
+                      group.voting < group.total ? " more" : "");
+    else
+        buffer_add_text(page, "none of them may fail.</p>");
+}
+
+static void add_verdict(struct status *status)
+{
+    struct buffer *page = &status->page;
+    struct verdict verdict = verdict_of(status);
+    buffer_printf(page, "<div id=\"verdict\" class=\"live %s\" role=\"status\"><strong>%s</strong>",
+                  verdict.tone, verdict.word);
+    /* The agent is not ready, and no group is the reason. */
+    bool has_other_reason = status->why_not != NULL && status->fleet.lacking == 0;
+    if (is_ending(status)) {
+        buffer_add_text(page, "<p>The agent ends: it takes no new locks, and renews those that are "
+                              "held.</p>");
+    } else if (has_other_reason) {
+        buffer_add_text(page, "<p>No new locks: ");
+        html_add_word(page, status->why_not);
+        buffer_add_text(page, ".</p>");
+    }
+    say_masters(status);
+    bool says_groups = !is_ending(status) && !has_other_reason;
+    for (size_t g = 0; says_groups && g < status->fleet.groups; g++)
+        say_group(status, g);
+    if (status->fleet.clock_is_off)
+        buffer_add_text(page, "<p>This agent's clock is off.</p>");
+    buffer_add_text(page, "</div>");
 }
 
 static void add_title(struct status *status)
 {
-    buffer_printf(&status->page, "lockagent: %s", verdict_of(status->api).word);
+    buffer_printf(&status->page, "lockagent: %s", verdict_of(status).word);
 }
 
 /* Adds a padlock as icon. Characters that a URL cannot contain are percent-encoded. */
@@ -447,17 +601,7 @@ static void add_icon(struct status *status)
                   "%%3Cpath d='M5 7V5a3 3 0 0 1 6 0v2' fill='none' stroke='%%23%s' "
                   "stroke-width='2'/%%3E%%3Crect x='3' y='7' width='10' height='8' rx='2'/%%3E"
                   "%%3C/svg%%3E",
-                  verdict_of(status->api).colour, verdict_of(status->api).colour);
-}
-
-static void add_verdict(struct status *status)
-{
-    struct verdict verdict = verdict_of(status->api);
-    buffer_printf(&status->page,
-                  "<p id=\"verdict\" class=\"live %s\" role=\"status\"><strong>%s</strong> ",
-                  verdict.tone, verdict.word);
-    html_add_word(&status->page, verdict.why);
-    buffer_add_text(&status->page, "</p>");
+                  verdict_of(status).colour, verdict_of(status).colour);
 }
 
 /* ---- facts and limits ------------------------------------------------------------------------ */
@@ -490,6 +634,18 @@ static void add_limit(struct buffer *page, const char *id, const char *name, uin
                   name, limit, limit - limit / 5, used);
 }
 
+/* Adds a number of the last minute. */
+static void add_recent(struct status *status, const char *id, const char *name,
+                       enum recent_kind kind)
+{
+    struct api *api = status->api;
+    uint32_t count = recent_total(&api->recent, kind, uv_now(api->loop));
+    buffer_printf(&status->page, "<div><dt>%s</dt><dd><data id=\"%s\" value=\"%" PRIu32 "\">", name,
+                  id, count);
+    html_add_count(&status->page, count);
+    buffer_add_text(&status->page, "</data> in the last minute</dd></div>\n");
+}
+
 static void add_limits(struct status *status)
 {
     const struct api *api = status->api;
@@ -505,6 +661,9 @@ static void add_limits(struct status *status)
     add_limit(&status->page, "held", "Locks held", stats->locks_held, api->config->locks_max);
     add_limit(&status->page, "waiting", "Waiting", stats->waiters, api->config->waiters_max);
     add_limit(&status->page, "connections", "Connections", connections, connections_max);
+    add_recent(status, "granted", "Granted", RECENT_GRANTED);
+    add_recent(status, "refused", "Refused", RECENT_REFUSED);
+    add_recent(status, "lost", "Lost", RECENT_LOST);
     buffer_add_text(&status->page, "</dl>");
 }
 
@@ -513,14 +672,32 @@ static void add_filter(struct status *status)
     html_add(&status->page, status->filter);
 }
 
+static void add_orders(struct status *status)
+{
+    buffer_printf(
+        &status->page,
+        "<option value=\"longest\"%s>longest first<option value=\"latest\"%s>latest first",
+        status->latest_first ? "" : " selected", status->latest_first ? " selected" : "");
+}
+
 /* ---- the page -------------------------------------------------------------------------------- */
 
+/* Adds the tables. If a master is not well, the masters come first. */
+static void add_parts(struct status *status)
+{
+    bool masters_first = status->fleet.faulty > 0 || status->fleet.lacking > 0;
+    if (masters_first)
+        add_groups(status);
+    add_holds(status);
+    add_waits(status);
+    if (!masters_first)
+        add_groups(status);
+}
+
 static void (*const fill[PAGE_SLOTS])(struct status *status) = {
-    [PAGE_TITLE] = add_title,          [PAGE_ICON] = add_icon,
-    [PAGE_FACTS] = add_facts,          [PAGE_VERDICT] = add_verdict,
-    [PAGE_LIMITS] = add_limits,        [PAGE_FILTER] = add_filter,
-    [PAGE_HOLDS] = status_add_holds,   [PAGE_WAITS] = status_add_waits,
-    [PAGE_GROUPS] = status_add_groups,
+    [PAGE_TITLE] = add_title,     [PAGE_ICON] = add_icon,     [PAGE_FACTS] = add_facts,
+    [PAGE_VERDICT] = add_verdict, [PAGE_LIMITS] = add_limits, [PAGE_FILTER] = add_filter,
+    [PAGE_ORDERS] = add_orders,   [PAGE_PARTS] = add_parts,
 };
 
 /* Only the built-in script and style may run. No other page may have this one in a frame. */
@@ -529,13 +706,24 @@ static const char policy[] =
     "'; img-src data:; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'";
 
+/* A limit that is not allowed counts as none, as any other parameter of the page. */
+static uint32_t rows_of(const struct params *params)
+{
+    return params->limit == 0 ? ROWS_FIRST : params->limit;
+}
+
 static struct MHD_Response *render_page(struct connection *connection)
 {
     struct api *api = connection->api;
     const struct params *params = &connection->request->params;
     struct status status = {.api = api,
                             .now = api->backend.now(api->backend.arg),
-                            .filter = {params->key_part, params->key_part_len}};
+                            .filter = {params->key_part, params->key_part_len},
+                            .rows = rows_of(params),
+                            .latest_first = params->latest_first,
+                            .fleet = look_at_masters(api),
+                            .why_not = api->backend.not_ready(api->backend.arg)};
+    pick_rows(&status);
     for (size_t i = 0; i < sizeof(page_pieces) / sizeof(page_pieces[0]); i++) {
         buffer_add(&status.page, page_pieces[i].html, page_pieces[i].len);
         if (page_pieces[i].slot != PAGE_SLOTS)
@@ -555,6 +743,7 @@ enum MHD_Result status_page(struct connection *connection)
 {
     const struct params *params = &connection->request->params;
     char what[RENDERING_NAME];
-    snprintf(what, sizeof(what), "page %.*s", (int)params->key_part_len, params->key_part);
+    snprintf(what, sizeof(what), "page %d %u %.*s", params->latest_first, rows_of(params),
+             (int)params->key_part_len, params->key_part);
     return rendering_answer(connection, what, /* may_be_old= */ false, render_page);
 }

@@ -2,6 +2,7 @@
  * Newline-delimited JSON, chunked.
  *
  *   watched   GET ?watch             first line: the hold    the caller may leave at any time
+ *   followed  GET ?watch=key         follow.c
  *   bound     POST bind=connection   first line: the grant   if the caller leaves, the hold is
  *                                                            released
  *
@@ -27,10 +28,6 @@
 #include "agent/log.h"
 
 enum {
-    STUCK_MS = 2000,    /* Longest time that a line may wait when the next one comes. After it the
-                         * caller counts as not reading. A line that libmicrohttpd has taken does
-                         * not wait, so a caller that stops within a line is stuck one renewal
-                         * later. */
     SEND_BYTES = 8192,  /* The kernel's buffer. It is small, so that a caller that does not read is
                          * noticed soon. */
     BLOCK_BYTES = 2048, /* libmicrohttpd's buffer. It holds every line but a grant with the longest
@@ -73,10 +70,10 @@ static void event_line(struct stream *stream, const char *event, const char *rea
                   valid_ms, stream->valid_until.us / 1000);
 }
 
-/* Writes the next line. Returns false if there is nothing to report. */
-static bool next_line(struct connection *connection)
+/* Writes the next line of a hold's stream. */
+static bool next_line(struct stream *stream)
 {
-    struct stream *stream = &connection->stream;
+    const struct connection *connection = CONTAINER_OF(stream, struct connection, stream);
     const struct api *api = connection->api;
     int64_t valid_ms =
         instant_us_between(api->backend.now(api->backend.arg), stream->valid_until) / 1000;
@@ -101,7 +98,7 @@ static ssize_t read_stream(void *arg, uint64_t position, char *bytes, size_t siz
     struct connection *connection = arg;
     struct stream *stream = &connection->stream;
     (void)position;
-    if (stream->written == stream->line.len && !stream->line.failed && !next_line(connection) &&
+    if (stream->written == stream->line.len && !stream->line.failed && !stream->next_line(stream) &&
         stream->end != STREAM_OVER) {
         stream->parked = true;
         MHD_suspend_connection(connection->http);
@@ -115,7 +112,7 @@ static ssize_t read_stream(void *arg, uint64_t position, char *bytes, size_t siz
     return (ssize_t)count;
 }
 
-static void wake(struct connection *connection)
+void stream_wake(struct connection *connection)
 {
     if (!connection->stream.parked)
         return;
@@ -125,33 +122,43 @@ static void wake(struct connection *connection)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-struct MHD_Response *stream_open(struct connection *connection, struct buffer first_line,
-                                 const struct stream_terms *terms)
+struct MHD_Response *stream_start(struct connection *connection, next_line_fn *next,
+                                  struct list *list, const struct stream *beginning)
 {
     struct stream *stream = &connection->stream;
     struct api *api = connection->api;
     const int bytes = SEND_BYTES;
     struct MHD_Response *response =
-        first_line.failed
-            ? NULL
-            : response_typed(MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES,
-                                                               read_stream, connection, NULL),
-                             "application/x-ndjson");
-    if (response == NULL) {
-        buffer_free(&first_line);
+        response_typed(MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_stream,
+                                                         connection, NULL),
+                       "application/x-ndjson");
+    if (response == NULL)
         return NULL;
-    }
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     setsockopt(connection->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
-    *stream = (struct stream){.lock = terms->lock,
-                              .bound = terms->bound,
-                              .valid_until = terms->valid_until,
-                              .line = first_line,
-                              .end = connection->peer_closed ? STREAM_OVER : STREAM_OPEN,
-                              .waits_since = api->backend.now(api->backend.arg)};
-    list_append(streams_of(api, terms->lock), &stream->of_lock);
+    *stream = *beginning;
+    stream->next_line = next;
+    stream->end = connection->peer_closed ? STREAM_OVER : STREAM_OPEN;
+    stream->waits_since = api->backend.now(api->backend.arg);
+    list_append(list, &stream->of_lock);
     api->stream_count++;
     metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
+    return response;
+}
+
+struct MHD_Response *stream_open(struct connection *connection, struct buffer first_line,
+                                 const struct stream_terms *terms)
+{
+    struct MHD_Response *response =
+        first_line.failed
+            ? NULL
+            : stream_start(connection, next_line, streams_of(connection->api, terms->lock),
+                           &(struct stream){.lock = terms->lock,
+                                            .bound = terms->bound,
+                                            .valid_until = terms->valid_until,
+                                            .line = first_line});
+    if (response == NULL)
+        buffer_free(&first_line);
     return response;
 }
 
@@ -165,7 +172,7 @@ void stream_caller_gone(struct connection *connection)
     }
     if (stream->end == STREAM_OPEN)
         stream->end = STREAM_OVER;
-    wake(connection);
+    stream_wake(connection);
 }
 
 void stream_stop(struct connection *connection)
@@ -175,7 +182,7 @@ void stream_stop(struct connection *connection)
         stream->end = STREAM_LOST;
         stream->reason = REASON_DRAINED;
     }
-    wake(connection);
+    stream_wake(connection);
 }
 
 void stream_closed(struct connection *connection)
@@ -189,6 +196,8 @@ void stream_closed(struct connection *connection)
     metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
     buffer_free(&stream->line);
     stream->line = (struct buffer){0};
+    if (stream->closed != NULL)
+        stream->closed(api, stream->followed);
     if (stream->bound && stream->end == STREAM_OPEN) {
         struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = stream->lock};
         api->backend.submit(api->backend.arg, &event);
@@ -197,27 +206,36 @@ void stream_closed(struct connection *connection)
 
 /* ---- events of the hold ---------------------------------------------------------------------- */
 
+void stream_give_up(struct connection *connection)
+{
+    struct stream *stream = &connection->stream;
+    metrics_stream_dropped(connection->api->backend.metrics);
+    log_event(LOG_WARN, "stream is not read",
+              LOG_TEXT_FIELD("kind", stream->bound              ? "bound"
+                                     : stream->followed != NULL ? "followed"
+                                                                : "watched"),
+              LOG_BYTES_FIELD(
+                  "key", ((struct text){connection->request->key, connection->request->key_len})));
+    if (stream->bound)
+        return;
+    stream->end = STREAM_OVER;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
 /* Ends a hold or a stream whose caller has not taken a line since the renewal before. `*said`:
  * another caller of the same hold was reported already (R11). */
 static void is_stuck(struct connection *connection, bool *said)
 {
     struct stream *stream = &connection->stream;
     struct api *api = connection->api;
-    metrics_stream_dropped(api->backend.metrics);
-    log_event(LOG_WARN, "stream is not read",
-              LOG_TEXT_FIELD("kind", stream->bound ? "bound" : "watched"),
-              LOG_BYTES_FIELD(
-                  "key", ((struct text){connection->request->key, connection->request->key_len})));
+    stream_give_up(connection);
     /* The loss comes back as a trace. If the caller reads again, it gets the report. */
     if (stream->bound) {
         struct event event = {.kind = EVENT_STUCK, .stuck.lock = stream->lock};
         if (!*said)
             api->backend.submit(api->backend.arg, &event);
         *said = true;
-        return;
     }
-    stream->end = STREAM_OVER;
-    shutdown(connection->fd, SHUT_RDWR);
 }
 
 static void told(struct connection *connection, const struct effect_trace *trace,
@@ -231,7 +249,7 @@ static void told(struct connection *connection, const struct effect_trace *trace
         stream->valid_until = trace->valid_until;
         if (!waits)
             stream->waits_since = now;
-        if (instant_us_between(stream->waits_since, now) >= (int64_t)STUCK_MS * 1000)
+        if (instant_us_between(stream->waits_since, now) >= (int64_t)STREAM_STUCK_MS * 1000)
             is_stuck(connection, said_stuck);
         else
             stream->renewed = true;
@@ -243,13 +261,15 @@ static void told(struct connection *connection, const struct effect_trace *trace
         stream->end = STREAM_RELEASED;
         stream->valid_until = now;
     }
-    wake(connection);
+    stream_wake(connection);
 }
 
 void api_notify(struct api *api, const struct effect_trace *trace)
 {
     if (trace->kind != TRACE_RENEWED && trace->kind != TRACE_LOST && trace->kind != TRACE_RELEASED)
         return;
+    if (trace->kind == TRACE_LOST && !reason_is_elsewhere(trace->reason))
+        recent_count(&api->recent, RECENT_LOST, uv_now(api->loop));
     if (api->stream_count == 0)
         return;
     struct instant now = api->backend.now(api->backend.arg);

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "agent/base/text.h"
 #include "agent/core/core_assert.h"
@@ -27,6 +29,20 @@ static const char *bind_name(const struct hold_view *hold)
     return hold->bound ? "connection" : "none";
 }
 
+char *view_line(json_t *json)
+{
+    char *text = json == NULL ? NULL : json_dumps(json, JSON_COMPACT);
+    json_decref(json);
+    size_t len = text == NULL ? 0 : strlen(text);
+    char *line = text == NULL ? NULL : realloc(text, len + 2);
+    if (line == NULL) {
+        free(text);
+        return NULL;
+    }
+    memcpy(line + len, "\n", 2);
+    return line;
+}
+
 json_t *view_nodes(const struct tally *tally)
 {
     return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i}", "granted", tally->granted, "held",
@@ -43,20 +59,31 @@ json_t *view_label(struct text label)
                                                        : json_stringn(label.at, label.len);
 }
 
+json_t *view_fence(uint64_t fence)
+{
+    return fence == 0 ? json_null() : json_integer((json_int_t)fence);
+}
+
+json_t *view_agent(uint32_t agent)
+{
+    char name[9];
+    snprintf(name, sizeof(name), "%08" PRIx32, agent);
+    return agent == 0 ? json_null() : json_string(name);
+}
+
 json_t *view_hold(const struct api *api, const struct hold_view *hold, struct instant now)
 {
     int64_t valid_ms = view_valid_for_ms(hold, now);
     if (valid_ms <= 0)
         return NULL; /* No hold is reported after its validity (R14). */
-    json_t *fence =
-        hold->token.fence == 0 ? json_null() : json_integer((json_int_t)hold->token.fence);
-    json_t *view = json_pack(
-        "{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i}", "label", view_label(hold->label),
-        "fencing_token", fence, "ttl_ms", (json_int_t)hold->ttl_ms, "valid_for_ms",
-        (json_int_t)valid_ms, "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000),
-        "held_for_ms", (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000),
-        "max_hold_ms", (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew), "bind",
-        bind_name(hold), "count", hold->count, "confirmed", hold->confirmed);
+    json_t *view =
+        json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:i, s:i}", "label",
+                  view_label(hold->label), "fencing_token", view_fence(hold->token.fence), "ttl_ms",
+                  (json_int_t)hold->ttl_ms, "valid_for_ms", (json_int_t)valid_ms,
+                  "valid_until_boottime_ms", (json_int_t)(hold->valid_until.us / 1000),
+                  "held_for_ms", (json_int_t)(instant_us_between(hold->acquired_at, now) / 1000),
+                  "max_hold_ms", (json_int_t)max_hold_ms(hold), "renew", renew_name(hold->renew),
+                  "bind", bind_name(hold), "count", hold->count, "confirmed", hold->confirmed);
     if (view != NULL && hold->permits > 1) {
         json_object_set_new(view, "slot", json_integer(hold->token.slot));
         json_object_set_new(view, "permits", json_integer(hold->permits));
@@ -103,7 +130,7 @@ size_t view_granted(const struct api *api, const struct request *request, const 
                  ",\"valid_for_ms\":%" PRId64 ",\"valid_until_boottime_ms\":%" PRId64
                  ",\"max_hold_ms\":%" PRId64
                  ",\"nodes\":{\"granted\":%u,\"total\":%u,\"quorum\":%u},\"waited_ms\":%" PRId64
-                 ",\"renew\":\"%s\",\"bind\":\"%s\"%s%s}",
+                 ",\"renew\":\"%s\",\"bind\":\"%s\"%s%s}\n",
                  key, token, fence[0] == '\0' ? "null" : fence, hold->ttl_ms, valid_ms,
                  hold->valid_until.us / 1000, max_hold_ms(hold), answer->tally.granted,
                  answer->tally.total, answer->tally.quorum, answer->waited_us / 1000,

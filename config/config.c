@@ -23,6 +23,17 @@ size_t config_group_quorum(const struct config *config, size_t group)
     return least;
 }
 
+bool config_group_is_even(const struct config *config, size_t group)
+{
+    bool decides = false; /* A majority of the group decides some key. */
+    for (size_t i = 0; i < config->policy_count; i++) {
+        const struct core_policy *policy = &config->policies[i].core;
+        decides |= policy->algorithm == ALGORITHM_REDLOCK &&
+                   memchr(policy->groups, (int)group, policy->group_count) != NULL;
+    }
+    return decides && config->groups[group].master_count % 2 == 0;
+}
+
 /* ---- the core's view ---- */
 
 void config_for_core(const struct config *config, uint64_t seed, struct core_group *groups,

@@ -80,6 +80,7 @@ struct config_policy {
     char prefix[128];
 };
 
+enum metrics_detail { METRICS_FULL, METRICS_BASIC };
 enum log_format { LOG_AUTO, LOG_TEXT, LOG_JSON };
 
 struct config {
@@ -102,6 +103,7 @@ struct config {
 
     int log_level; /* enum log_level */
     enum log_format log_format;
+    enum metrics_detail metrics_detail;
     int64_t shutdown_grace_ms;
     bool shutdown_release;          /* shutdown.unreleased is release. */
     char journal_file[CONFIG_TEXT]; /* "": no journal. */
@@ -156,6 +158,10 @@ const char *config_print_duration(int64_t ms, char *out, size_t size);
 
 /* Returns the least number of masters with which a policy of the group can grant locks. */
 size_t config_group_quorum(const struct config *config, size_t group);
+
+/* Returns true if a majority of an even number of masters decides: one master fewer would survive
+ * the loss of as many. */
+bool config_group_is_even(const struct config *config, size_t group);
 
 /* Writes the layout of the group (R23). Returns its length; 0: it would be longer than
  * LAYOUT_BYTES. */

@@ -280,6 +280,13 @@ const struct config_key config_keys[] = {
      .preset = "auto", .min = LOG_AUTO, .words = {"auto", "text", "json"},
      .prose = "auto writes text on a terminal and JSON elsewhere."},
 
+    {.path = "metrics", .type = TYPE_SECTION,
+     .prose = "The page for Prometheus."},
+    {.path = "metrics.detail", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE, AGENT(metrics_detail),
+     .preset = "full", .min = METRICS_FULL, .words = {"full", "basic"},
+     .prose = "full has all series, about 2,000 for five masters and nine policies. basic has "
+              "those that the alerts and the first row of the dashboard need, at most 250 then."},
+
     {.path = "shutdown", .type = TYPE_SECTION,
      .prose = "The end of the agent, on SIGTERM."},
     {.path = "shutdown.grace", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,

@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
-# Checks what deploy/ says about metrics: the rules and their tests, the dashboard, and that every
-# metric they name is one that the agent has (agent/metrics/families.h).
+# Checks what deploy/ says about metrics: the rules and their tests, the inhibitions, the runbook,
+# the dashboard, and that every metric they name is one that the agent has
+# (agent/metrics/families.h).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rules=deploy/prometheus/lockagent.rules.yaml
 rules_test=deploy/prometheus/lockagent.rules.test.yaml
+fleet_test=deploy/prometheus/fleet_test.py
+inhibitions=deploy/prometheus/alertmanager.yaml
+runbook=docs/runbook.md
 dashboard=deploy/grafana/lockagent.json
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -52,7 +56,9 @@ other_keys='^ *(- (alert|record)|labels|for|annotations):'
 sed -nE "/^ *expr:/,/$other_keys/p" "$rules" | grep -vE "$other_keys" >"$dir/rules"
 sed -nE "s/^ *- \{series: '([^{']*).*/\1/p" "$rules_test" >"$dir/rules_test"
 
-for place in dashboard rules rules_test; do
+# shellcheck disable=SC2016 # Backquotes are those of Markdown.
+grep -oE '`[^`]*(lockagent|process)_[^`]*`' "$runbook" >"$dir/runbook"
+for place in dashboard rules rules_test runbook; do
     named <"$dir/$place" >"$dir/named"
     [ -s "$dir/named" ] || complain "$place: names no metric at all"
     unknown=$(comm -23 "$dir/named" <(sort -u "$dir/known"))
@@ -80,9 +86,32 @@ jq -e '
 
 promtool check rules "$rules" || status=1
 promtool test rules "$rules_test" || status=1
+deploy/prometheus/fleet_test.py "$rules" || status=1
+sed -nE 's/^ *- alert: *//p' "$rules" >"$dir/alerts"
 while read -r alert; do
-    grep -q "alertname=\"$alert\"" "$rules_test" ||
+    grep -qE "alertname=\"$alert\"|[ [(]\"$alert\"" "$rules_test" "$fleet_test" ||
         complain "$rules_test: $alert is never seen to fire"
-done < <(sed -nE 's/^ *- alert: *//p' "$rules")
+done <"$dir/alerts"
+
+# Each alert has a section of the runbook, which its annotation names, and each section an alert.
+sed -nE 's/^## (Lockagent.*)/\1/p' "$runbook" >"$dir/sections"
+differing=$(diff <(sort "$dir/alerts") <(sort "$dir/sections") || true)
+[ -z "$differing" ] || complain "$runbook: sections (>) are not the alerts (<):
+$differing"
+sed -nE "s/^ *runbook: 'docs\/runbook.md#(.*)'/\1/p" "$rules" >"$dir/anchors"
+differing=$(diff <(tr '[:upper:]' '[:lower:]' <"$dir/alerts") "$dir/anchors" || true)
+[ -z "$differing" ] || complain "$rules: an annotation names another section:
+$differing"
+awk '/^## /{ended = 1; if (section != "" && said != "MLD") print section; section = $2; said = ""}
+    /^\*\*Means\.\*\*/{said = said "M"} /^\*\*Look at\.\*\*/{said = said "L"}
+    /^\*\*Do\.\*\*/{said = said "D"}
+    END{if (!ended || said != "MLD") print section}' "$runbook" >"$dir/short"
+[ ! -s "$dir/short" ] || complain "$runbook: not Means, Look at, Do: $(tr '\n' ' ' <"$dir/short")"
+
+# Alertmanager: alerts that the inhibitions name exist, and the inhibitions work.
+unknown=$(grep -v '^ *#' "$inhibitions" | grep -oE 'Lockagent[A-Z][A-Za-z]+' | sort -u |
+    comm -23 - <(sort "$dir/alerts"))
+[ -z "$unknown" ] || complain "$inhibitions: no such alerts: ${unknown//$'\n'/, }"
+deploy/prometheus/inhibition_test.py "$inhibitions" || status=1
 [ "$status" -ne 0 ] || echo "rules, their tests and the dashboard are sound"
 exit "$status"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that a piece of work needs and that are missing: install-deps.sh
-# build|run|test|lint|fuzz|coverage|instructions|prove|page|compose|kubernetes|node ...
+# build|run|test|lint|fuzz|coverage|instructions|prove|page|compose|kubernetes|node|
+# dist ...
 #
 # A package counts as there when what it is wanted for is there, however it came; then nothing is
 # done and nothing is said. No service is started or enabled by a package that comes in here.
@@ -15,7 +16,8 @@ packages[build]="build-essential:make build-essential:cc pkg-config:pkg-config
        libjansson-dev:pc:jansson libssl-dev:pc:openssl"
 packages[run]="${packages[build]} redis-server:redis-server redis-tools:redis-cli"
 packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl
-       prometheus:promtool curl:curl jq:jq iproute2:ip liblua5.1-0-dev:pc:lua5.1 openssl:openssl
+       prometheus:promtool prometheus-alertmanager:prometheus-alertmanager curl:curl jq:jq
+       iproute2:ip liblua5.1-0-dev:pc:lua5.1 openssl:openssl
        python3-redis:py:redis python3-yaml:py:yaml"
 packages[lint]="${packages[test]} clang:clang clang-format:clang-format clang-tidy:clang-tidy
        black:black git:git shellcheck:shellcheck"
@@ -32,6 +34,7 @@ packages[compose]="docker.io:docker docker-compose:docker-compose debootstrap:de
 packages[deb]="${packages[build]} debhelper:dh dpkg-dev:dpkg-buildpackage lintian:lintian
        debootstrap:debootstrap procps:pgrep redis-server:redis-server redis-tools:redis-cli
        curl:curl"
+packages[dist]="git:git xz-utils:xz"
 packages[compose-images]="docker.io:docker debootstrap:debootstrap"
 packages[kubernetes]="${packages[build]} python3-yaml:py:yaml"
 packages[node]="${packages[kubernetes]} docker.io:docker containerd:ctr runc:runc
@@ -102,7 +105,7 @@ if ! { apt_get update && apt_get install -y --no-install-recommends "${missing[@
     exit 1
 fi
 if command -v systemctl >/dev/null; then
-    for service in redis-server prometheus; do
+    for service in redis-server prometheus prometheus-alertmanager; do
         [[ " ${missing[*]} " != *" $service "* ]] ||
             "${root[@]}" systemctl disable --quiet "$service" 2>/dev/null || true
     done

@@ -122,7 +122,7 @@ struct effect_answer queue_refusal_of_hold(const struct core *core, const struct
     struct instant until = instant_max(holder->valid_until, core->now);
     return (struct effect_answer){
         .answer = answer,
-        .occupant = {.label = metadata_label(lock_metadata(holder)),
+        .occupant = {.label = lock_label(holder),
                      .left_ms = instant_us_between(core->now, until) / 1000,
                      .mode = holder->terms.mode,
                      .readers = holder->terms.mode == MODE_READ ? readers_here(holder->key) : 0},
@@ -513,6 +513,7 @@ void attempt_inherited(struct core *core, struct key *key, struct core_request *
     lock->predecessor = lock_ref(predecessor);
     lock->pending->previous_given_back = predecessor->given_back;
     lock->pending->previous_adopted = predecessor->adopted;
+    lock->uncounted = MUTANT(HANDOVER_COUNTS) ? 0 : predecessor->uncounted;
     ask_masters(core, lock, OP_HANDOVER);
 }
 
@@ -521,10 +522,11 @@ static uint32_t clipped_ms(int64_t ms)
     return ms < 0 || ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
 }
 
-static void heard_holder(struct lock *lock, const struct event_reply *reply)
+static void heard_holder(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN);
     struct denial *denial = &lock->pending->denials[reply->master];
+    outbox_refused(core, lock->key);
     denial->busy_ms = clipped_ms(reply->occupant.left_ms);
     denial->taken = reply->occupant.taken | slots_of(&lock->token);
     bool is_least =
@@ -564,7 +566,7 @@ static void heard(struct core *core, struct lock *lock, const struct event_reply
     if (reply->vote == VOTE_TAKEN && reply->ticket != 0)
         ticket_heard(core, lock, reply->master, reply->ticket);
     if (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN)
-        heard_holder(lock, reply);
+        heard_holder(core, lock, reply);
     if (reply->vote == VOTE_GUARDED) {
         int64_t left_ms = reply->occupant.left_ms; /* Until it has a vote again (D5.3). */
         lock->pending->denials[reply->master].busy_ms = clipped_ms(left_ms);
@@ -584,7 +586,8 @@ void attempt_reply(struct core *core, struct lock *lock, const struct event_repl
 {
     CORE_ASSERT(lock_is_attempt(lock));
     CORE_ASSERT(reply->master < lock->round.total);
-    if (reply->op != OP_RAISE && reply->vote == VOTE_NOT_SENT)
+    if (reply->op != OP_RAISE && reply->vote == VOTE_NOT_SENT &&
+        !set_has(lock->by_script, reply->master))
         lock->written &= (master_set)~set_of(reply->master);
     const struct round *round = &lock->round;
     if (reply->op != round->op || !outbox_takes(core, lock, reply))

@@ -104,6 +104,14 @@ static void make_way(struct core *core, struct key *key, const struct lock *adop
         attempt_abandoned(core, attempt);
 }
 
+/* Returns true if the PUT came while the adoption was in flight, and names a label that no master
+ * has been told (D3.9). */
+static bool names_other_label(const struct core_request *request, const struct lock *lock)
+{
+    struct text label = metadata_label(&request->metadata);
+    return label.len > 0 && !text_same(label, lock_label(lock)) && !MUTANT(JOINED_LABEL_DROPPED);
+}
+
 static void adoption_won(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
@@ -124,7 +132,14 @@ static void adoption_won(struct core *core, struct lock *lock)
     outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED},
                  lock);
     struct core_request *request;
+    struct list relabelling;
+    list_init(&relabelling);
     while ((request = request_first(&lock->requests)) != NULL) {
+        if (names_other_label(request, lock)) {
+            list_remove(&request->link);
+            list_append(&relabelling, &request->link);
+            continue;
+        }
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
         /* Holds of Java have no number (R22). */
@@ -132,6 +147,11 @@ static void adoption_won(struct core *core, struct lock *lock)
         request_answer(core, request, answer);
     }
     queue_attempt_won(core, key, lock); /* Requests that contend here learn that the key is held. */
+    while ((request = request_first(&relabelling)) != NULL) {
+        list_remove(&request->link);
+        request->state = REQUEST_BEGUN;
+        watchdog_renew(core, lock, request);
+    }
 }
 
 static void decide_adoption(struct core *core, struct lock *lock)
@@ -156,7 +176,8 @@ static void take_from_lost(struct core *core, struct lock *lock, const struct lo
 {
     CORE_ASSERT(lost->state == LOCK_LOST || lost->state == LOCK_ENDED);
     lock->terms = lost->terms;
-    lock_keep_metadata(core, lock, lock_metadata(lost));
+    struct metadata metadata = lock_metadata_copy(lost);
+    lock_keep_metadata(core, lock, &metadata);
     lock->terms.bound = false; /* The connection has ended, or the caller has left it. */
     lock->reason = lost->reason;
     lock->moved = lost->moved;
@@ -213,10 +234,14 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     if (request->terms.ttl_ms != 0)
         lock->terms.ttl_ms = request->terms.ttl_ms;
     lock->asked_ttl_ms = lock->terms.ttl_ms;
+    lock->relabels = request->metadata.label_len > 0;
+    if (lock->relabels)
+        label_set(core, lock, metadata_label(&request->metadata));
     lock->terms.renew = request->terms.renew == RENEW_UNSET ? RENEW_CALLER : request->terms.renew;
     /* The lease of the hold is not known. */
     lock->lease_until = instant_after_ms(core->now, core->max_ttl_ms);
     lock->written = lock->unheard = set_first(group->config.masters);
+    lock->uncounted = form_is_native(key->form) ? lock->written : 0;
     if (lost == NULL)
         admission_guest_adopts(core, lock);
     list_append(&lock->requests, &request->link);
@@ -277,15 +302,11 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
     if (reply->vote == VOTE_MISNUMBERED)
         fence_heard_other(lock, reply->master, reply->fence);
     if (reply->vote == VOTE_YES && lock->key->form == FORM_SHARED) {
-        /* The mode and the label are in the master's entry (R17). */
+        /* The mode is in the master's entry (R17). */
         CORE_ASSERT(reply->op == OP_ADOPT);
-        struct metadata metadata = {0};
         lock->terms.mode = reply->occupant.mode;
         if (reply->occupant.mode == MODE_READ)
             lock->lock_delay_ms = 0;
-        metadata_set_label(&metadata, reply->occupant.label);
-        if (lock->metadata == NULL)
-            lock_keep_metadata(core, lock, &metadata);
     }
     decide_adoption(core, lock);
 }
@@ -297,6 +318,7 @@ static void ask_anew(struct core *core, struct lock *lock)
     master_set asked = lock->round.asked & group->up;
     lock->is_void = false;
     lock->pending->misnumbered = 0;
+    lock->label_votes = 0;
     round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, asked, core->now,
                 slow_timeout_ms(core, lock));
     timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);

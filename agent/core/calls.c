@@ -384,6 +384,7 @@ void call_renew(struct core *core, const struct event_renew *event)
     struct core_request *request = request_new(core, event->request, key_get(core, event->key));
     request->terms.ttl_ms = event->ttl_ms;
     request->terms.renew = event->renew;
+    metadata_set_label(&request->metadata, event->label);
     renew(core, request, &event->token);
 }
 
@@ -482,6 +483,20 @@ void call_release(struct core *core, const struct event_release *event)
 void call_read(struct core *core, const struct event_read *event)
 {
     struct core_request *request = request_new(core, event->request, key_get(core, event->key));
+    if (event->follows) {
+        follow_begun(core, request->key, request);
+        wake_watch(core, request->key);
+        call_look_is_due(core, request);
+    } else if (!waits_as_guest(core, request, /* token= */ NULL)) {
+        read_begun(core, request->key, request);
+    }
+}
+
+void call_look_is_due(struct core *core, struct core_request *request)
+{
+    if (follow_tells_own(core, request))
+        return;
+    follow_looks(core, request);
     if (!waits_as_guest(core, request, /* token= */ NULL))
         read_begun(core, request->key, request);
 }
@@ -504,7 +519,10 @@ void call_guests_admitted(struct core *core)
 void call_guest_time_over(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(request->state == REQUEST_GUEST);
-    request_answer(core, request, queue_refusal_of_overload(core, request->key));
+    if (request->follows)
+        follow_look_failed(core, request);
+    else
+        request_answer(core, request, queue_refusal_of_overload(core, request->key));
 }
 
 void call_restore(struct core *core, const struct noted_hold *noted)

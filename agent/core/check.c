@@ -133,7 +133,7 @@ static void check_request(const struct core *core, const struct core_request *re
     enum request_state state = request->state;
     bool is_again = state == REQUEST_RENEWING && confirm_is_wanted(request);
     bool must = state == REQUEST_WAITING || state == REQUEST_ONCE || state == REQUEST_READING ||
-                state == REQUEST_GUEST || is_again;
+                state == REQUEST_FOLLOWING || state == REQUEST_GUEST || is_again;
     CORE_ASSERT(!is_again ||
                 (request->held->state == LOCK_HELD && request->held->key == request->key));
     check_timer(&core->timers, timer_of_request(core, request), must, /* may= */ must);
@@ -142,7 +142,12 @@ static void check_request(const struct core *core, const struct core_request *re
     if (state == REQUEST_FREE)
         return;
     CORE_ASSERT(request == &core->requests[request->slot] && state != REQUEST_BEGUN);
-    CORE_ASSERT((request->link.next == NULL) == (state == REQUEST_READING));
+    CORE_ASSERT((request->link.next == NULL) ==
+                (state == REQUEST_READING || state == REQUEST_FOLLOWING));
+    CORE_ASSERT(state != REQUEST_FOLLOWING || request->follows);
+    /* Invariant 11. */
+    CORE_ASSERT(request->follows == (request->key->contention != NULL &&
+                                     request->key->contention->follower == request));
     CORE_ASSERT(request->attempt == NULL || (request->attempt->key == request->key && must));
     CORE_ASSERT(request->in_flight == (state == REQUEST_READING));
     found->guests[request->key->group] += request->in_flight;
@@ -185,6 +190,7 @@ static void check_contention(const struct core *core, const struct key *key, str
     check_queue(key, &contention->waiters, REQUEST_WAITING);
     check_queue(key, &contention->once, REQUEST_ONCE);
     CORE_ASSERT(!contention->is_refused || contention->attempts > 0);
+    CORE_ASSERT(contention->follower == NULL || contention->channel.watched);
     bool is_queued = key_awaits_round(key);
     CORE_ASSERT(!is_queued || (key_admits(key) && !key_has_retry(core, key)));
     CORE_ASSERT(!is_queued || !list_is_empty(&contention->waiters) ||

@@ -82,8 +82,12 @@ static bool is_contended(const struct core *core, const struct key *key)
 void contend_decide(struct core *core)
 {
     for (struct key *key = core->keys_touched; key != NULL; key = key->next)
-        if (key->references > 0 && key->contention != NULL && is_contended(core, key))
-            next_round(core, key);
+        if (key->references > 0 && key->contention != NULL) {
+            if (is_contended(core, key))
+                next_round(core, key);
+            if (key->contention->follower != NULL)
+                follow_key_changed(core, key);
+        }
 }
 
 void contend_admitted(struct core *core)

@@ -132,7 +132,8 @@ struct event_acquire {
     int64_t wait_ms;     /* 0: one attempt, as soon as its round may begin (R16). */
     int64_t late_ms;     /* The part of the caller's wait that is over already; wait_ms does not
                           * contain it. */
-    int64_t max_hold_ms; /* 0: the policy's. A larger one than the policy's is reduced to it. */
+    int64_t max_hold_ms; /* 0: the policy's. A larger one than the policy's is reduced to it;
+                          * the API refuses it. */
     enum mode mode;      /* MODE_READ only with FORM_SHARED. */
     enum renew renew;    /* RENEW_UNSET: agent without a ttl, caller with one, if the policy allows
                           * it. */
@@ -146,8 +147,9 @@ struct event_renew {
     uint32_t request;
     struct text key;
     struct token token;
-    uint32_t ttl_ms;  /* 0: as before; the policy's if the token is not known. */
-    enum renew renew; /* RENEW_UNSET: as before; caller if the token is not known. */
+    uint32_t ttl_ms;   /* 0: as before; the policy's if the token is not known. */
+    enum renew renew;  /* RENEW_UNSET: as before; caller if the token is not known. */
+    struct text label; /* The new label (D3.9); empty: as before. */
 };
 struct event_release {
     uint32_t request;
@@ -158,6 +160,9 @@ struct event_release {
 struct event_read {
     uint32_t request;
     struct text key;
+    /* The request is not answered. It gets EFFECT_FOLLOWED at once and at every change, until it is
+     * cancelled (D3.8). A key has one such request at most. */
+    bool follows;
 };
 /* A hold in the form in which EFFECT_HOLD reports it, a journal keeps it, and EVENT_RESTORE brings
  * it back. Only the key is borrowed. */
@@ -187,6 +192,10 @@ struct event_reply {
     /* HELD, MOVED, FOREIGN, and YES of READ: of the key there. YES of ADOPT: label and mode of the
      * adopted entry. GUARDED, and YES of HANDOVER: the time without a vote. */
     struct occupant occupant;
+    /* YES of ACQUIRE: by native commands (R24). The number is the proposal, and not in `fence`. */
+    bool is_native;
+    bool is_set;     /* BY_SCRIPT: the native commands have set the key (R24). */
+    bool is_unset;   /* BY_SCRIPT: they have found another key, and have not set it. */
     uint64_t ticket; /* HELD: number of this agent's ticket there; 0: none. */
     bool is_own;     /* YES of READ: the key has the token of the hold that was named. */
     bool tickets;    /* SPOILED: the key of the tickets has another type. False: the number is
@@ -242,6 +251,7 @@ struct event {
 enum effect_kind {
     EFFECT_SEND,
     EFFECT_ANSWER,
+    EFFECT_FOLLOWED, /* The state of a followed key has changed (D3.8). */
     EFFECT_TRACE,
     EFFECT_HOLD, /* For the journal. */
     /* Subscribe to a key on every master of its group, again after every reconnect. */
@@ -283,10 +293,16 @@ struct send_item {
      * (D3.3). READ: this agent has a hold of the key. */
     bool asked;
     bool numbered; /* RELEASE of a hold that is not known here: compares the number as well (C4). */
-    struct text label; /* ACQUIRE, HANDOVER, REPAIR: stored beside the random part. */
-    uint32_t ttl_ms;   /* The lease on masters, with lock_delay; not used by RELEASE and READ. */
+    bool untold;   /* RELEASE: native commands may have deleted the key and told no waiter (R24). */
+    /* ACQUIRE, HANDOVER, RENEW, RESUME, REPAIR, ADOPT: stored beside the random part. Empty:
+     * masters keep the label that they have (D3.9). A native RELEASE compares it. */
+    struct text label;
+    uint32_t ttl_ms; /* The lease on masters, with lock_delay; not used by RELEASE and READ. */
     struct instant deadline; /* ACQUIRE, HANDOVER, REPAIR: no key may be created after it. */
     uint32_t left_ms;        /* The rest of `deadline`, in ms of a slow clock (R5). */
+    /* ACQUIRE: native commands of this attempt have set the key there. If it is gone, it is not
+     * created again (R24). */
+    bool was_set;
     /* REPAIR: no round proves that the lock was not released at another agent. Only a master
      * without a vote creates the key (R7). */
     bool unproved;
@@ -300,9 +316,9 @@ struct send_item {
      * removed. */
     struct ticket ticket;
 };
-/* One command, with the same bytes for every master named. Only ACQUIRE, RENEW, REPAIR and RELEASE
- * may have more than one item. The items of one ACQUIRE or RELEASE have the same form. Replies to
- * WITHDRAW may be omitted. */
+/* One command, with the same bytes for every master named. Only ACQUIRE, RENEW, RESUME, REPAIR and
+ * RELEASE may have more than one item. The items of one ACQUIRE or RELEASE have the same form.
+ * Replies to WITHDRAW may be omitted. */
 struct effect_send {
     enum op op;
     uint8_t group;
@@ -310,6 +326,9 @@ struct effect_send {
     uint16_t first, count;            /* Range in effects.items. */
     int64_t clocks_ms[LIMIT_MASTERS]; /* Lower bounds of the masters' clocks, for `left_ms`; 0: not
                                        * known. */
+    /* ACQUIRE: by native commands on masters whose clock is known; RELEASE: on masters that can
+     * compare and delete (R24). */
+    bool native;
 };
 
 /* The channel of a key. */
@@ -346,8 +365,8 @@ struct hold_view {
     uint16_t count;  /* Number of times that its holder has it; more than 1 only if it is
                       * reentrant. */
     uint8_t permits; /* Slots of the key; 1: it is a mutex. The token names the slot. */
-    /* STATE, core_next_hold(), core_next_hold_of(): number of masters that have the key for
-     * certain. Otherwise 0. */
+    /* STATE, core_next_hold(), core_next_hold_of(): number of masters that are up and have the key
+     * for certain. Otherwise 0. */
     uint8_t confirmed;
 };
 
@@ -400,6 +419,17 @@ struct effect_answer {
     const struct master_state *masters; /* STATE: tally.total of them. */
 };
 
+/* The state of a followed key, as its follower is told (D3.8). */
+struct effect_followed {
+    uint32_t request;
+    uint16_t policy;
+    enum key_state state; /* As of STATE. */
+    bool here;            /* HELD: this agent has a hold of the key. */
+    /* HELD: number and agent are those that a quorum reports, otherwise 0; the agent's lowest bit
+     * is 0. `taken`: of a semaphore. Without left_ms. */
+    struct occupant occupant;
+};
+
 /* The state of a hold for the journal. It comes before the answer to its caller. */
 struct effect_hold {
     uint32_t slot;  /* Names the hold until it is forgotten. Small numbers, which are used again. */
@@ -412,6 +442,7 @@ struct effect {
     union {
         struct effect_send send;
         struct effect_answer answer;
+        struct effect_followed followed;
         struct effect_trace trace;
         struct effect_hold hold;
         struct effect_watch watch; /* WATCH, UNWATCH. */

@@ -18,8 +18,7 @@
  *      over with that max_ttl: then the master is told once more.
  *   3. If fewer than W others remember, the agent guesses: at once if all others have just
  *      answered, otherwise GUESS_MS after it read that the guard is over. It tells the largest of
- *      the numbers that it knows, its clock and its own numbers. The marker keeps that it was a
- *      guess (A6).
+ *      its clock and the numbers that it knows. The marker keeps that it was a guess (A6).
  *
  * Why numbers rise: let n be answered to a caller. A quorum stored n, and each of it has top >= n.
  * Let L be the masters that remember with a smaller top: at most N - Q. L never grows: a master
@@ -32,18 +31,17 @@
  *      of an acquire is compared with the script's answer: a vote of other data, of another run or
  *      of another epoch does not count.
  *   2. A master that has not been told is no witness. A master with numbers that were never granted
- *      (`spoiled`) neither votes nor is a witness. Nor does the second of two masters with one
- *      epoch (a copy).
+ *      (`spoiled`) neither votes nor is a witness, nor does the second of two with one epoch.
  *   3. An agent names its own max_ttl to masters that vote, and the largest that it knows to the
- *      others. If it repeated every max_ttl that it read, two masters would keep a mistaken one
- *      alive.
+ *      others. If it repeated each one that it read, two masters would keep a mistaken one alive.
  *
- * Phases of a master: AWAY -greets-> GREETING -ready-> READY, and to AWAY from each. Markers are
- * read in the greeting and when READY.
+ * Phases of a master: AWAY -greets-> GREETING -ready-> READY, and to AWAY from each.
  *
  * Timers: a READY master is asked for its marker every PROBE_MS. So an agent with a longer max_ttl
  * is noticed before the shortest guard ends (TTL_MS_MIN_AGENT and 1 s). A master that waits to be
- * told, or is a copy, is asked every GUARD_TICK_MS. */
+ * told, or is a copy, is asked every GUARD_TICK_MS. The masters of an idle group are asked every
+ * IDLE_PROBE_MS while all of them vote and have noted the layout. A question precedes the next
+ * command then, if the last one is older than PROBE_MS. */
 #include "guard.h"
 
 #include <string.h>
@@ -52,7 +50,18 @@
 
 /* ---- knowledge of the masters ---- */
 
-enum { SETTLE_MS = 1000 }; /* R23: the time in which every master is tried, at a start. */
+enum {
+    PROBE_MS = 900,
+    IDLE_PROBE_MS = 4900,   /* The longest time between two questions. */
+    IDLE_AFTER_MS = 5000,   /* A group is idle so long after the last command at the earliest. */
+    QUESTION_MS_MAX = 6000, /* R23: F without the time that a master may be silent. */
+    SETTLE_MS = 1000,       /* R23: the time in which every master is tried, at a start. */
+    GUESS_MS = 10 * 1000,
+};
+static_assert(PROBE_MS + GUARD_TICK_MS < TTL_MS_MIN_AGENT + 1000,
+              "the shortest guard must not end between two probes");
+static_assert(IDLE_PROBE_MS + 2 * GUARD_TICK_MS + 500 < QUESTION_MS_MAX,
+              "the last answer must count until the next one comes");
 
 static bool guard_same_word(const char *a, const char *b)
 {
@@ -170,6 +179,11 @@ enum guard_gate guard_gate(const struct guard *guard, struct instant now)
     return GUARD_OPEN;
 }
 
+const char *guard_known_vote(const struct guard *guard, uint8_t index)
+{
+    return guard_votes_now(guard, index) ? guard->masters[index].last.vote : "";
+}
+
 const char *guard_vote(const struct guard *guard, uint8_t index, struct instant now)
 {
     CORE_ASSERT(index < guard->master_count);
@@ -177,9 +191,7 @@ const char *guard_vote(const struct guard *guard, uint8_t index, struct instant 
     bool noted = guard->layouts.text.len == 0 || guard_is_noted(guard, master, now) ||
                  MUTANT(GUARD_GATE_NOT_LOOKED_AT) ||
                  (MUTANT(GUARD_DISAGREES_ONE_MASTER) && !master->disagrees);
-    return noted && guard_gate(guard, now) == GUARD_OPEN && guard_votes_now(guard, index)
-               ? master->last.vote
-               : "";
+    return noted && guard_gate(guard, now) == GUARD_OPEN ? guard_known_vote(guard, index) : "";
 }
 
 uint64_t guard_top(const struct guard *guard, uint8_t index)
@@ -210,23 +222,7 @@ bool guard_is_new(const struct guard *guard)
     return true;
 }
 
-const char *guard_question_word(enum guard_question question)
-{
-    static const char *const words[] = {
-        [GUARD_ASK_RESTART] = "restart",
-        [GUARD_ASK_KEEP] = "keep",
-        [GUARD_ASK_TELL] = "tell",
-        [GUARD_ASK_TRUST] = "trust",
-    };
-    CORE_ASSERT(question < GUARD_QUESTION_COUNT);
-    return words[question];
-}
-
 /* ---- the protocol ---- */
-
-enum { PROBE_MS = 900, GUESS_MS = 10 * 1000 };
-static_assert(PROBE_MS + GUARD_TICK_MS < TTL_MS_MIN_AGENT + 1000,
-              "the shortest guard must not end between two probes");
 
 #define TOP_AHEAD_US UINT64_C(2000000) /* A lift reaches this far above the number. */
 
@@ -627,14 +623,14 @@ void guard_init(struct guard *guard, uint8_t master_count, uint8_t quorum, bool 
 void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms,
                       uint32_t timeout_ms)
 {
-    enum { ASKED_MS = 2000, SPARE_MS = 6000 };
+    enum { SPARE_MS = 6000 };
     struct guard_register *layouts = &guard->layouts;
     struct layout layout;
     bool is_layout = layout_parse(text, &layout);
     CORE_ASSERT(is_layout);
     layouts->text = text;
     layout_name(text, layouts->name);
-    layouts->fresh_ms = ASKED_MS + silence_ms;
+    layouts->fresh_ms = QUESTION_MS_MAX + silence_ms;
     layouts->keep_ms = guard->max_ttl_ms + layouts->fresh_ms + timeout_ms + SPARE_MS;
 }
 
@@ -651,6 +647,8 @@ static void listen_anew(struct guard *guard, struct instant now)
         for (uint8_t i = 0; i < guard->master_count; i++)
             guard->masters[i].tried = false;
     }
+    if (!layouts->has_stepped) /* An earlier process may have left it holds (D8.3). */
+        guard->idle_from = instant_max(guard->idle_from, instant_after_ms(now, guard->max_ttl_ms));
     layouts->has_stepped = true;
     layouts->stepped_at = now;
 }
@@ -686,13 +684,28 @@ static void refused(struct guard_master *master)
     master->waits_from = 0;
 }
 
-static struct instant due(const struct guard *guard, uint8_t index)
+/* Returns true if every master that can be asked votes and has noted the layout. */
+static bool is_settled(const struct guard *guard)
+{
+    for (uint8_t i = 0; i < guard->master_count && !MUTANT(GUARD_IDLE_UNSETTLED); i++) {
+        const struct guard_master *master = &guard->masters[i];
+        bool noted = !master->errs && (guard->layouts.text.len == 0 || master->noted);
+        if (master->phase == GUARD_MASTER_READY && !(noted && guard_votes_now(guard, i)))
+            return false;
+    }
+    return true;
+}
+
+/* Returns when a master is to be asked again. `settled`: is_settled(). */
+static struct instant due(const struct guard *guard, uint8_t index, bool settled)
 {
     const struct guard_master *master = &guard->masters[index];
     int64_t probe_ms = MUTANT(GUARD_SELDOM_PROBED) ? 3 * PROBE_MS : PROBE_MS;
     bool soon = guard_waits(master) || guard_is_copy(guard, index);
-    /* A layout that was refused is noted soon after the other one is forgotten (R23). */
     struct instant at = instant_after_ms(master->asked_at, soon ? GUARD_TICK_MS : probe_ms);
+    if (settled && !instant_before(at, guard->idle_from))
+        at = instant_after_ms(master->asked_at, IDLE_PROBE_MS);
+    /* A layout that was refused is noted soon after the other one is forgotten (R23). */
     return guard->layouts.text.len == 0 || master->noted || master->errs
                ? at
                : instant_min(at, instant_max(instant_after_ms(master->asked_at, GUARD_TICK_MS),
@@ -703,8 +716,9 @@ static void time_passed(struct guard *guard, struct instant now, int64_t wall_us
                         struct guard_effects *effects)
 {
     advance(guard, now, wall_us, effects);
+    bool settled = is_settled(guard);
     for (uint8_t i = 0; i < guard->master_count; i++)
-        if (can_be_asked(&guard->masters[i]) && !instant_before(now, due(guard, i)))
+        if (can_be_asked(&guard->masters[i]) && !instant_before(now, due(guard, i, settled)))
             look(guard, i, now, effects);
 }
 
@@ -757,6 +771,15 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
     advance(guard, now, wall_us, ret_effects);
 }
 
+bool guard_uses(struct guard *guard, uint32_t lease_ms, struct instant now)
+{
+    bool was_idle = !instant_before(now, guard->idle_from) && !MUTANT(GUARD_WAKE_UNASKED),
+         is_long = lease_ms > IDLE_AFTER_MS && !MUTANT(GUARD_IDLE_WITH_LEASES);
+    struct instant until = instant_after_ms(now, is_long ? lease_ms : IDLE_AFTER_MS);
+    guard->idle_from = instant_max(guard->idle_from, until);
+    return was_idle;
+}
+
 void guard_numbers(struct guard *guard, master_set masters, uint64_t number)
 {
     uint64_t lift = number + TOP_AHEAD_US;
@@ -769,8 +792,9 @@ void guard_numbers(struct guard *guard, master_set masters, uint64_t number)
 struct instant guard_deadline(const struct guard *guard)
 {
     struct instant first = INSTANT_NEVER;
+    bool settled = is_settled(guard);
     for (uint8_t i = 0; i < guard->master_count; i++)
         if (can_be_asked(&guard->masters[i]))
-            first = instant_min(first, due(guard, i));
+            first = instant_min(first, due(guard, i, settled));
     return first;
 }

@@ -169,6 +169,8 @@ struct guard {
     uint8_t master_count;
     uint8_t witnesses; /* Number of masters that meet every quorum (W). */
     uint32_t max_ttl_ms;
+    /* The group is idle from then on: every lease that this agent asked for there has ended. */
+    struct instant idle_from;
     uint64_t questions; /* Number of questions so far. */
     uint64_t top;       /* The largest top that any master answered, or number that was proposed
                          * here. */
@@ -203,6 +205,11 @@ void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms
 void guard_step(struct guard *guard, const struct guard_event *event, struct instant now,
                 int64_t wall_us, struct guard_effects *ret_effects);
 
+/* Reports that this agent is about to send a command of the core, of whose leases the longest is
+ * `lease_ms` (0: it asks for none). Returns true if the group was idle: then the caller reports
+ * GUARD_TIME before it sends the command, so that each master looks at its marker first. */
+bool guard_uses(struct guard *guard, uint32_t lease_ms, struct instant now);
+
 /* Reports that this agent asks `masters` for a lock with the proposal `number`. Their next question
  * lifts their top above it. */
 void guard_numbers(struct guard *guard, master_set masters, uint64_t number);
@@ -219,6 +226,9 @@ int64_t guard_left_ms(const struct guard *guard, uint8_t master, struct instant 
 /* Returns the vote that an acquire compares: the master's last answer on this connection; "": none,
  * or the group takes no new locks (R23). */
 const char *guard_vote(const struct guard *guard, uint8_t master, struct instant now);
+/* Returns the same vote for locks that are held already: also if the group may take no new ones
+ * (R23). */
+const char *guard_known_vote(const struct guard *guard, uint8_t master);
 
 /* The state of the group's layout (R23). */
 enum guard_gate {
@@ -242,8 +252,5 @@ enum guard_told guard_told(const struct guard *guard, uint8_t master);
 /* Returns true if all masters can be asked, and none remembers that it ever had a vote: the group
  * is new, or has lost all data. */
 bool guard_is_new(const struct guard *guard);
-
-/* Returns the script's word for the question. */
-const char *guard_question_word(enum guard_question question);
 
 #endif

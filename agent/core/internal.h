@@ -187,8 +187,14 @@ void used_up_check(const struct core *core);
 
 /* ---- lock.c: the caller's metadata of a lock ---- */
 
-/* Returns the metadata of the lock; empty if the caller gave none. */
+/* Returns the metadata of the lock; empty if the caller gave none. Its label may be an earlier one:
+ * see lock_label(). */
 const struct metadata *lock_metadata(const struct lock *lock);
+/* Returns a copy of the metadata, with the present label. */
+struct metadata lock_metadata_copy(const struct lock *lock);
+/* Returns the present label, borrowed until the label has changed and the step after that begins;
+ * empty: none. */
+struct text lock_label(const struct lock *lock);
 /* Copies the caller's metadata, once for each lock. */
 void lock_keep_metadata(struct core *core, struct lock *lock, const struct metadata *metadata);
 
@@ -209,6 +215,8 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
 /* Gathers the operation for one lock. It is sent with the others at EVENT_FLUSH, or before a
  * command that must not overtake it. */
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters);
+/* Notes that another holder has the key: its attempts go by script for REFUSED_MS (R24). */
+void outbox_refused(struct core *core, const struct key *key);
 /* The same for a repair. `unproved`: only a master without a vote creates the key (R7). */
 void outbox_gather_repair(struct core *core, struct lock *lock, master_set masters, bool unproved);
 /* Returns true if gathered operations wait for EVENT_FLUSH. */
@@ -241,6 +249,12 @@ void deadline_heard(struct core *core, uint8_t group, uint8_t master,
 /* Notes the meaning of a vote for the hold's key. Only the first reply to the latest round counts:
  * a late reply to an earlier round may contradict a newer one. */
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply);
+/* Returns false if the reply says that the master has the key, but the key may be there by a native
+ * command that the master has run after it forgot a vote. Such a key counts as repaired (R24). */
+bool lease_counts(const struct lock *lock, const struct event_reply *reply);
+/* Notes that a quorum has confirmed the token. Keys that this round found on other masters count
+ * from the next one on (R24). */
+void lease_round_won(struct core *core, struct lock *lock);
 /* Returns true if the masters that do not deny the token within its lease are fewer than a quorum:
  * it was released elsewhere, or taken. */
 bool lease_is_taken(const struct core *core, const struct lock *lock);
@@ -252,7 +266,8 @@ enum reason lease_reason(const struct core *core, const struct lock *lock);
  * which it may do so only while they have no vote. */
 master_set lease_repairable(const struct core *core, const struct lock *lock,
                             master_set *ret_unproved);
-/* Returns the number of masters that have the key for certain at `now`. */
+/* Returns the number of masters that have the key for certain at `now`. A master that is down is
+ * not counted: its process may have ended, and its keys with it. */
 uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now);
 /* Shortens the lease on `master`, whose clock gained on ours, by at most `most_us`. Returns when so
  * many leases have ended that the other masters are no quorum: the hold is not valid for longer. */
@@ -286,6 +301,43 @@ int64_t hold_retry_us(struct core *core, const struct lock *lock);
 /* Sets the lock's timer to the earlier of the ends of its round and of the hold. */
 void hold_arm(struct core *core, struct lock *lock);
 
+/* ---- label.c: a label that changes (D3.9) ---- */
+
+/* Gives the lock another label, of at most LIMIT_LABEL_BYTES. Flushes commands that borrow the
+ * label before. */
+void label_set(struct core *core, struct lock *lock, struct text label);
+/* Takes the label that a PUT of the hold names: from this round on masters are told it. Returns
+ * true if one was named. */
+bool label_taken(struct core *core, struct lock *lock);
+/* Takes the label that a master stores for a hold that is adopted, unless its PUT names one:
+ * another agent may have changed it. */
+void label_heard(struct core *core, struct lock *lock, struct text label);
+
+/* ---- follow.c: keys that are followed (D3.8) ---- */
+
+/* Begins to follow the key with the request. */
+void follow_begun(struct core *core, struct key *key, struct core_request *request);
+/* Ends that, because the request is forgotten. */
+void follow_ended(struct core_request *request);
+/* Tells of the hold of this agent. Returns false if it has none, or has told of it: then a look is
+ * due. */
+MUST_CHECK bool follow_tells_own(struct core *core, struct core_request *request);
+/* Begins a look: the request is REQUEST_BEGUN, and is to read the key. */
+void follow_looks(struct core *core, struct core_request *request);
+/* Takes the state that a read of the key has shown. */
+void follow_looked(struct core *core, struct core_request *request,
+                   const struct effect_answer *seen);
+/* Takes that a look could not begin in time (R16). */
+void follow_look_failed(struct core *core, struct core_request *request);
+/* Notes that a key with a follower was touched: a hold of this agent may have begun or ended. */
+void follow_key_changed(struct core *core, struct key *key);
+/* Notes that this agent's hold has another label (D3.9). */
+void follow_label_changed(struct core *core, const struct lock *lock);
+/* Notes a message of a master on the key's channel. */
+void follow_heard(struct core *core, struct key *key, uint8_t master, uint8_t quorum);
+/* Notes that a quorum is subscribed to, or not any more: a message may have been missed. */
+void follow_subscription_changed(struct core *core, struct key *key);
+
 /* ---- order.c: the order over all agents (R9) ---- */
 
 /* Gives a number to a request that begins to wait. */
@@ -311,6 +363,9 @@ bool ticket_is_stale(const struct key *key);
 
 /* ---- order.c: when a contender tries again (R9) ---- */
 
+/* Begins the subscription to the key's channel, unless there is one. */
+void wake_watch(struct core *core, struct key *key);
+/* Ends it, unless the key is followed. No request waits here. */
 void wake_unwatch(struct core *core, struct key *key);
 bool wake_sits_out(const struct core *core, const struct key *key);
 void wake_after_sitting_out(struct core *core, struct key *key);
@@ -528,6 +583,8 @@ void call_acquire(struct core *core, const struct event_acquire *event);
 void call_renew(struct core *core, const struct event_renew *event);
 void call_release(struct core *core, const struct event_release *event);
 void call_read(struct core *core, const struct event_read *event);
+/* Begins the look whose time has come, or tells of the hold of this agent (D3.8). */
+void call_look_is_due(struct core *core, struct core_request *request);
 /* Begins the reads and adoptions for which there is room now (R16). */
 void call_guests_admitted(struct core *core);
 /* Answers a read or an adoption that has waited for too long. */

@@ -101,6 +101,8 @@ static enum word word_of(enum vote vote)
         return WORD_OTHER;
     case VOTE_MOVED:
         return WORD_ELSEWHERE;
+    case VOTE_UNLOCKED:
+        return WORD_UNLOCKED;
     default:
         return WORD_NONE;
     }
@@ -108,13 +110,13 @@ static enum word word_of(enum vote vote)
 
 static bool is_denial(enum word word)
 {
-    CORE_ASSERT(word <= WORD_ELSEWHERE);
+    CORE_ASSERT(word <= WORD_UNLOCKED);
     return word >= WORD_ABSENT;
 }
 
 master_set lease_word(const struct core *core, const struct lock *lock, enum word word)
 {
-    CORE_ASSERT(word <= WORD_ELSEWHERE);
+    CORE_ASSERT(word <= WORD_UNLOCKED);
     master_set set = 0;
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
         set |= lock->masters[m].word == word ? set_of(m) : 0;
@@ -129,9 +131,11 @@ static bool has_written_nothing(enum vote vote)
 }
 
 /* Notes that the master confirmed the token. Nothing shortens: an earlier confirmation in this
- * epoch may be longer. */
-static void confirmed(const struct core *core, struct lock *lock, enum op op, uint8_t m)
+ * epoch may be longer. The end that native commands name may be later (R24). */
+static void confirmed(const struct core *core, struct lock *lock, const struct event_reply *reply)
 {
+    enum op op = reply->op;
+    uint8_t m = reply->master;
     CORE_ASSERT(!instant_before(core->now, lock->round.started));
     CORE_ASSERT(lock->asked_ttl_ms > 0);
     const struct round *round = &lock->round;
@@ -139,6 +143,9 @@ static void confirmed(const struct core *core, struct lock *lock, enum op op, ui
     if (op == OP_REPAIR && instant_us_between(round->started, lock->lease_until) > most_us)
         /* At least as long as the other leases (outbox.c). */
         most_us = instant_us_between(round->started, lock->lease_until);
+    bool is_first = op == OP_ACQUIRE || set_has(lock->unheard, m);
+    if (is_first && form_is_native(lock->key->form))
+        most_us += native_spread_ms(core->groups[lock->group].config.node_timeout_ms) * 1000;
     struct instant early =
         instant_after_us(round->started, least_us - drift_us(core, lock, least_us));
     struct instant ends = instant_after_us(core->now, most_us + drift_us(core, lock, most_us));
@@ -178,6 +185,44 @@ static void moved(const struct core *core, struct lock *lock, uint8_t m)
     lock->unheard |= set_of(m);
 }
 
+/* Returns true if the reply to an acquire says that the master does not have the key. The script
+ * leaves a key that native commands have set (R24), so then only another holder's key says so. If
+ * the lock has been granted, no script is asked after native commands that found another key. */
+static bool is_not_there(const struct lock *lock, const struct event_reply *reply)
+{
+    if (reply->vote == VOTE_BY_SCRIPT)
+        return reply->op == OP_ACQUIRE && reply->is_unset && lock->state == LOCK_HELD &&
+               !MUTANT(UNSET_IS_UNHEARD);
+    return op_creates(reply->op) && has_written_nothing(reply->vote) &&
+           (is_denial(word_of(reply->vote)) || !set_has(lock->by_script, reply->master));
+}
+
+/* Notes whether the key of a master counts (R24): it does if the master granted it with its
+ * vote. */
+static void heard_native(struct lock *lock, const struct event_reply *reply)
+{
+    master_set from = set_of(reply->master);
+    bool by_vote = reply->op == OP_ACQUIRE || reply->op == OP_RESUME || reply->op == OP_ADOPT;
+    if (reply->vote == VOTE_BY_SCRIPT)
+        lock->by_script |= from;
+    if ((by_vote && reply->vote == VOTE_YES) ||
+        (reply->op == OP_ACQUIRE && is_not_there(lock, reply)))
+        lock->uncounted &= (master_set)~from;
+}
+
+bool lease_counts(const struct lock *lock, const struct event_reply *reply)
+{
+    bool finds = reply->op == OP_RENEW || reply->op == OP_REPAIR || reply->op == OP_HANDOVER;
+    return !finds || reply->vote != VOTE_YES || !set_has(lock->uncounted, reply->master) ||
+           MUTANT(UNCOUNTED_COUNTS);
+}
+
+void lease_round_won(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
+    lock->uncounted &= (master_set) ~(lock->round.heard & lease_word(core, lock, WORD_YES));
+}
+
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->master < core->groups[lock->group].config.masters);
@@ -186,9 +231,12 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     bool is_latest = reply->ref.round == lock->round.number || MUTANT(STALE_VOTES_COUNT);
     /* No other one is sent for this lock. */
     bool is_only = reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER;
-    if (op_creates(reply->op) && (is_latest || is_only) && has_written_nothing(reply->vote))
+    if (is_latest || is_only)
+        heard_native(lock, reply);
+    if ((is_latest || is_only) && is_not_there(lock, reply))
         lock->unheard &= (master_set)~set_of(m);
-    if (!is_latest || reply->op == OP_RELEASE || reply->vote == VOTE_NOT_RUN)
+    if (!is_latest || reply->op == OP_RELEASE || reply->vote == VOTE_NOT_RUN ||
+        reply->vote == VOTE_BY_SCRIPT)
         return;
     if (set_has(lock->round.heard, m) && !MUTANT(STALE_VOTES_COUNT))
         return;
@@ -199,11 +247,13 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     if (word == WORD_NONE || (word == WORD_YES && reply->op == OP_RAISE))
         return;
     if (word == WORD_YES)
-        confirmed(core, lock, reply->op, m);
+        confirmed(core, lock, reply);
     else
         denied(core, lock, reply->op, m);
     if (word == WORD_ELSEWHERE)
         moved(core, lock, m);
+    if (word == WORD_YES && reply->op == OP_ADOPT)
+        label_heard(core, lock, reply->occupant.label);
     lock->masters[m].word = word;
 }
 
@@ -215,11 +265,14 @@ static master_set denying(const struct core *core, const struct lock *lock)
     return set;
 }
 
+/* Masters that say `unlocked` deny the token for good, also after its lease (R25). */
 bool lease_is_taken(const struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
-    return core->groups[lock->group].config.masters - set_size(denying(core, lock) | lock->moved) <
-           lock->quorum;
+    master_set no = denying(core, lock) | lock->moved | lease_word(core, lock, WORD_UNLOCKED);
+    if (MUTANT(ONE_UNLOCKED_IS_LOSS) && lease_word(core, lock, WORD_UNLOCKED) != 0)
+        return true;
+    return core->groups[lock->group].config.masters - set_size(no) < lock->quorum;
 }
 
 /* Returns the reason that the denying masters show. They show the same for a release at another
@@ -228,6 +281,8 @@ bool lease_is_taken(const struct core *core, const struct lock *lock)
 enum reason lease_reason(const struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lease_is_taken(core, lock));
+    if (lease_word(core, lock, WORD_UNLOCKED) != 0)
+        return REASON_UNLOCKED;
     if ((denying(core, lock) & lease_word(core, lock, WORD_OTHER)) != 0)
         return REASON_TAKEN;
     return lease_word(core, lock, WORD_ELSEWHERE) != 0 ? REASON_MOVED : REASON_GONE;
@@ -288,7 +343,8 @@ master_set lease_repairable(const struct core *core, const struct lock *lock,
                             master_set *ret_unproved)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
-    bool is_denied = denying(core, lock) != 0 && !MUTANT(REPAIR_TOO_EARLY);
+    bool is_denied = (denying(core, lock) | lease_word(core, lock, WORD_UNLOCKED)) != 0 &&
+                     !MUTANT(REPAIR_TOO_EARLY);
     master_set set = 0;
     *ret_unproved = 0;
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
@@ -323,19 +379,26 @@ static struct instant lease_mends_at(const struct core *core, const struct lock 
     return at;
 }
 
-uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now)
+/* Returns the masters whose last reply and lease say that they have the key at `now`. */
+static master_set having(const struct core *core, const struct lock *lock, struct instant now)
 {
     CORE_ASSERT(lock->state != LOCK_FREE);
-    uint8_t count = 0;
+    master_set set = 0;
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
         struct instant early =
             instant_after_ms(lock->masters[m].ends, -(int64_t)lock->masters[m].early_ms);
         bool runs = is_of_this_epoch(core, lock, m) && instant_before(now, early) &&
                     !is_denial(lock->masters[m].word);
-        count = (uint8_t)(count + (runs || (MUTANT(CONFIRMED_COUNTS_DENIAL) &&
-                                            lock->masters[m].confirmed != 0)));
+        bool was_confirmed = lock->masters[m].confirmed != 0 && MUTANT(CONFIRMED_COUNTS_DENIAL);
+        set |= runs || was_confirmed ? set_of(m) : 0;
     }
-    return count;
+    return set;
+}
+
+uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now)
+{
+    master_set up = MUTANT(CONFIRMED_COUNTS_DOWN) ? UINT16_MAX : core->groups[lock->group].up;
+    return set_size(having(core, lock, now) & up);
 }
 
 /* Returns true if it is not known which masters confirmed the hold, because it is out of a journal.
@@ -386,7 +449,7 @@ static struct instant backed_until(const struct core *core, const struct lock *l
             needed = MUTANT(CLOCK_GAIN_SUM_ALL) ? 1 : (uint8_t)(total - lock->quorum + 1);
     struct instant latest[LIMIT_MASTERS];
     for (uint8_t m = 0; m < total; m++) {
-        if (lock->masters[m].ends.us == 0)
+        if (lock->masters[m].ends.us == 0 || set_has(lock->uncounted, m))
             continue;
         struct instant at = validity_at(core, lock, m);
         uint8_t i = count++;
@@ -421,7 +484,7 @@ struct tally lease_tally(const struct core *core, const struct lock *lock)
 {
     CORE_ASSERT(lock->quorum >= 1);
     CORE_ASSERT(lock->quorum <= core->groups[lock->group].config.masters);
-    return (struct tally){.granted = lease_confirmed(core, lock, core->now),
+    return (struct tally){.granted = set_size(having(core, lock, core->now)),
                           .total = core->groups[lock->group].config.masters,
                           .quorum = lock->quorum};
 }

@@ -65,6 +65,14 @@ enum {
     /* The same for the numbers that it proposes: agents whose clocks differ are ahead of each other
      * in a bucket. */
     PROPOSAL_TRUST_MS = 20,
+    /* A key that was refused here is asked for by script for this long (R24). */
+    REFUSED_MS = 10 * 1000,
+    REFUSED_KEYS = 4096, /* Places of the table of such keys. */
+    /* A followed key is looked at again after such a pause (D3.8): the least one, the longest while
+     * no holder is known, and the longest while it is held. */
+    FOLLOW_MS_MIN = 20,
+    FOLLOW_FREE_MS_MAX = 1000,
+    FOLLOW_HELD_MS_MAX = 5000,
 };
 
 /* Fencing numbers are unix time in us (R12). FENCE_AHEAD_US: how far a number may be ahead of the

@@ -16,6 +16,22 @@ const struct metadata *lock_metadata(const struct lock *lock)
     return lock->metadata == NULL ? &none : &lock->metadata->metadata;
 }
 
+struct text lock_label(const struct lock *lock)
+{
+    const struct metadata *metadata = lock_metadata(lock);
+    struct text label = metadata_label(metadata);
+    if (lock->metadata != NULL && lock->metadata->is_other)
+        label.at = lock->metadata->other_label;
+    return label;
+}
+
+struct metadata lock_metadata_copy(const struct lock *lock)
+{
+    struct metadata copy = *lock_metadata(lock);
+    metadata_set_label(&copy, lock_label(lock));
+    return copy;
+}
+
 void lock_keep_metadata(struct core *core, struct lock *lock, const struct metadata *metadata)
 {
     CORE_ASSERT(lock->state != LOCK_FREE && lock->metadata == NULL);
@@ -306,7 +322,7 @@ struct hold_view lock_view(const struct lock *lock)
     CORE_ASSERT(lock->state != LOCK_FREE);
     return (struct hold_view){
         .key = key_text(lock->key),
-        .label = metadata_label(lock_metadata(lock)),
+        .label = lock_label(lock),
         .token = lock->token,
         .policy = lock->policy,
         .group = lock->group,

@@ -253,11 +253,18 @@ static void tell_watch(struct core *core, const struct key *key, enum effect_kin
         (struct effect_watch){key->group, key->policy, key_text(key)};
 }
 
+void wake_watch(struct core *core, struct key *key)
+{
+    if (!key->contention->channel.watched)
+        tell_watch(core, key, EFFECT_WATCH);
+    key->contention->channel.watched = true;
+}
+
 void wake_unwatch(struct core *core, struct key *key)
 {
     CORE_ASSERT(list_is_empty(&key->contention->waiters));
     key->contention->channel.turn_ended = false;
-    if (!key->contention->channel.watched)
+    if (!key->contention->channel.watched || key->contention->follower != NULL)
         return;
     key->contention->channel.watched = key->contention->channel.again = false;
     key->contention->channel.confirmed = 0;
@@ -402,9 +409,7 @@ void wake_after_failure(struct core *core, struct key *key)
     CORE_ASSERT(!list_is_empty(&key->contention->waiters));
     if (key->contention->last_answer == ANSWER_LOCK_HELD) {
         key->contention->channel.losses++;
-        if (!key->contention->channel.watched)
-            tell_watch(core, key, EFFECT_WATCH);
-        key->contention->channel.watched = true;
+        wake_watch(core, key);
     }
     if (key->contention->channel.again)
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
@@ -437,9 +442,11 @@ void wake_subscribed(struct core *core, const struct event_channel *event)
     struct key *key = watched_key(core, event);
     if (key == NULL || set_has(key->contention->channel.confirmed, event->master))
         return;
-    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
     key->contention->channel.confirmed |= set_of(event->master);
     if (set_size(key->contention->channel.confirmed) != quorum_of(core, key))
+        return;
+    follow_subscription_changed(core, key);
+    if (list_is_empty(&key->contention->waiters))
         return;
     if (may_try(key))
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
@@ -450,8 +457,14 @@ void wake_subscribed(struct core *core, const struct event_channel *event)
 void wake_unsubscribed(struct core *core, const struct event_channel *event)
 {
     struct key *key = watched_key(core, event);
-    if (key != NULL)
-        key->contention->channel.confirmed &= (master_set)~set_of(event->master);
+    if (key == NULL)
+        return;
+    master_set before = key->contention->channel.confirmed,
+               after = before & (master_set)~set_of(event->master);
+    key->contention->channel.confirmed = after;
+    uint8_t quorum = quorum_of(core, key);
+    if (set_size(before) >= quorum && set_size(after) < quorum)
+        follow_subscription_changed(core, key);
 }
 
 /* Counts the message of a release. Returns true for the quorum-th one. */
@@ -476,9 +489,11 @@ void wake_message(struct core *core, const struct event_channel *event)
     struct key *key = watched_key(core, event);
     if (key == NULL)
         return;
-    CORE_ASSERT(!list_is_empty(&key->contention->waiters));
     if (event->agents > 0)
         key->contention->channel.agents = event->agents;
+    follow_heard(core, key, event->master, quorum_of(core, key));
+    if (list_is_empty(&key->contention->waiters))
+        return;
     bool reads = request_first(&key->contention->waiters)->terms.mode == MODE_READ;
     if (event->next != 0 && event->next != core->agent && !(event->next_reads && reads))
         return; /* It is another agent's turn. */

@@ -195,6 +195,24 @@ static uint32_t agent_in_value(const struct core *core, bool adopts)
     return core->value_agent | (adopts && !MUTANT(ADOPTS_BY_ONE_NAME) ? AGENT_ADOPTED : 0);
 }
 
+/* Returns the number that an attempt proposes. Masters that are asked again by script all get the
+ * same one, so that no second phase is needed (R12). */
+static uint64_t proposal_of(struct core *core, const struct lock *lock)
+{
+    struct pending_operation *pending = lock->pending;
+    bool is_again = pending->proposed != 0;
+    if (is_again && pending->proposed_again == 0)
+        pending->proposed_again = fence_propose(core, lock->group);
+    return is_again ? pending->proposed_again : fence_propose(core, lock->group);
+}
+
+/* Returns the label that masters store (D3.9). An adoption takes theirs if its PUT names none. */
+static struct text label_of_item(const struct lock *lock, enum op op)
+{
+    bool is_theirs = op == OP_ADOPT && !lock->relabels && !MUTANT(ADOPTION_RELABELS);
+    return is_theirs ? (struct text){NULL, 0} : lock_label(lock);
+}
+
 static struct send_item item_of(struct core *core, const struct lock *lock, enum op op)
 {
     CORE_ASSERT(lock->state != LOCK_FREE);
@@ -202,7 +220,7 @@ static struct send_item item_of(struct core *core, const struct lock *lock, enum
         .ref = lock_ref(lock),
         .key = key_text(lock->key),
         .token = lock->token,
-        .label = metadata_label(lock_metadata(lock)),
+        .label = label_of_item(lock, op),
         .ttl_ms = op == OP_REPAIR ? lease_left_ms(core, lock) : lock_lease_ms(lock),
         .deadline = deadline_to_create(core, lock, op),
         .policy = lock->policy,
@@ -222,13 +240,14 @@ static struct send_item item_of(struct core *core, const struct lock *lock, enum
                  MUTANT(RELEASE_BY_RANDOM);
     bool is_proved = op == OP_RELEASE && lock->pending->is_proved;
     item.numbered = lock->stranger && lock->fencing && !is_proved && !MUTANT(STRANGER_BY_RANDOM);
+    item.untold = op == OP_RELEASE && lock->pending->untold;
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
-        item.token.fence = fence_propose(core, lock->group);
+        item.token.fence = proposal_of(core, lock);
     return item;
 }
 
 static void put_send(struct core *core, enum op op, uint8_t group, master_set masters,
-                     uint16_t count)
+                     uint16_t count, bool native)
 {
     CORE_ASSERT(masters != 0);
     CORE_ASSERT((masters & ~set_first(core->groups[group].config.masters)) == 0);
@@ -240,6 +259,7 @@ static void put_send(struct core *core, enum op op, uint8_t group, master_set ma
         .masters = masters,
         .first = core->effects->item_count,
         .count = count,
+        .native = native,
     };
     if (!op_creates(op))
         return;
@@ -249,20 +269,30 @@ static void put_send(struct core *core, enum op op, uint8_t group, master_set ma
             send->clocks_ms[m] = deadline_clock_ms(core, group, m);
 }
 
-void outbox_send(struct core *core, struct lock *lock, enum op op, master_set masters)
+static void send_one(struct core *core, struct lock *lock, enum op op, master_set masters,
+                     bool was_set)
 {
     if (!MUTANT(SENT_OVERTAKES))
         outbox_flush(core);
-    put_send(core, op, lock->group, masters, 1);
+    put_send(core, op, lock->group, masters, 1, /* native= */ false);
     struct send_item item = item_of(core, lock, op);
+    item.was_set = was_set;
     put_item(core, lock->group, &item);
+}
+
+void outbox_send(struct core *core, struct lock *lock, enum op op, master_set masters)
+{
+    send_one(core, lock, op, masters, /* was_set= */ false);
 }
 
 bool outbox_takes(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     enum taken taken = round_take(&lock->round, reply);
+    master_set from = set_of(reply->master);
+    if (reply->vote == VOTE_BY_SCRIPT && reply->is_set)
+        lock->was_set |= from;
     if (taken == TAKEN_RERUN)
-        outbox_send(core, lock, reply->op, set_of(reply->master));
+        send_one(core, lock, reply->op, from, set_has(lock->was_set, reply->master));
     return taken == TAKEN_VOTE;
 }
 
@@ -270,7 +300,7 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
 {
     CORE_ASSERT(request->state == REQUEST_READING);
     outbox_flush(core);
-    put_send(core, OP_READ, request->key->group, masters, 1);
+    put_send(core, OP_READ, request->key->group, masters, 1, /* native= */ false);
     const struct lock *own = request->has_own ? lock_by_ref(core, request->own) : NULL;
     put_item(core, request->key->group,
              &(struct send_item){
@@ -289,7 +319,7 @@ void outbox_withdraw(struct core *core, struct key *key, master_set masters)
 {
     if (!MUTANT(SENT_OVERTAKES))
         outbox_flush(core);
-    put_send(core, OP_WITHDRAW, key->group, masters, 1);
+    put_send(core, OP_WITHDRAW, key->group, masters, 1, /* native= */ false);
     put_item(core, key->group,
              &(struct send_item){.key = key_text(key),
                                  .policy = key->policy,
@@ -302,7 +332,8 @@ void outbox_flush(struct core *core)
     for (uint32_t at = 0; at < core->batch_count; at++) {
         const struct batch *batch = &core->batches[at];
         CORE_ASSERT(batch->count > 0 && core->gathered >= batch->count);
-        put_send(core, batch->kind.op, batch->kind.group, batch->kind.masters, batch->count);
+        put_send(core, batch->kind.op, batch->kind.group, batch->kind.masters, batch->count,
+                 batch->kind.native);
         for (uint8_t i = 0; i < batch->count; i++)
             put_item(core, batch->kind.group, &batch->items[i]);
         core->gathered -= batch->count;
@@ -339,7 +370,8 @@ static struct batch *batch_for(struct core *core, const struct key *key,
     for (; at < core->batch_count; at++) {
         struct batch_kind *other = &core->batches[at].kind;
         if (other->op == kind->op && other->group == kind->group &&
-            other->masters == kind->masters &&
+            other->masters == kind->masters && other->native == kind->native &&
+            other->fencing == kind->fencing &&
             (other->form == kind->form || MUTANT(BATCH_MIXES_FORMS)))
             return &core->batches[at];
     }
@@ -359,19 +391,56 @@ static enum form form_of_batch(enum form form, enum op op)
     return is_plain && op != OP_ACQUIRE && op != OP_RELEASE ? FORM_PLAIN : form;
 }
 
+static struct instant *refused_until(struct core *core, const struct key *key)
+{
+    return &core->refused_until[key->hash % REFUSED_KEYS];
+}
+
+void outbox_refused(struct core *core, const struct key *key)
+{
+    *refused_until(core, key) = instant_after_ms(core->now, REFUSED_MS);
+}
+
+/* Returns true if the release is the first one that a holder asks for, of a hold that this agent
+ * knows: then the whole value is known. */
+static bool is_holders_release(const struct lock *lock)
+{
+    return lock->state == LOCK_RELEASING && lock->given_back && !lock->stranger &&
+           !lock->pending->untold;
+}
+
+/* Returns true if the attempt or the release may go by native commands (R24). */
+static bool is_native(struct core *core, const struct lock *lock, enum op op)
+{
+    bool is_form =
+        form_is_native(lock->key->form) || (MUTANT(NATIVE_FAIR) && lock->key->form == FORM_FAIR);
+    bool is_op = op == OP_ACQUIRE || (op == OP_RELEASE && is_holders_release(lock));
+    return is_op && is_form && !instant_before(core->now, *refused_until(core, lock->key));
+}
+
 static void gather(struct core *core, struct lock *lock, enum op op, master_set masters,
                    bool unproved)
 {
     CORE_ASSERT(masters != 0);
+    bool native = is_native(core, lock, op);
     struct batch_kind kind = {.op = op,
                               .group = lock->group,
                               .masters = masters,
-                              .form = form_of_batch(lock->key->form, op)};
+                              .form = form_of_batch(lock->key->form, op),
+                              .native = native,
+                              .fencing = native && op == OP_ACQUIRE && lock->fencing};
     struct batch *batch = batch_for(core, lock->key, &kind);
     CORE_ASSERT(batch->count < LIMIT_BATCH);
     struct send_item *item = &batch->items[batch->count++];
     *item = item_of(core, lock, op);
     item->unproved = unproved;
+    if (native && op == OP_ACQUIRE) {
+        lock->uncounted = masters;
+        lock->was_set = 0;
+        lock->pending->proposed = item->token.fence;
+    } else if (native) {
+        lock->pending->untold = true;
+    }
     core->gathered++;
     lock->key->batch = core->batches_sent + (uint64_t)(batch - core->batches) + 1;
     if (batch->count == LIMIT_BATCH)
@@ -413,7 +482,7 @@ void outbox_hold(struct core *core, struct lock *lock)
                  .max_hold_until = lock->max_hold_until,
                  .lease_until = lock->lease_until,
                  .terms = lock->terms,
-                 .metadata = *lock_metadata(lock)},
+                 .metadata = lock_metadata_copy(lock)},
     };
     if (lock->terms.bound)
         effect->hold.terms.renew = RENEW_CALLER, effect->hold.terms.bound = false;
@@ -435,7 +504,7 @@ void outbox_trace(struct core *core, struct effect_trace trace, const struct loc
     trace.lock = lock_ref(lock);
     trace.valid_until = lock->valid_until;
     trace.key = key_text(lock->key);
-    trace.label = metadata_label(lock_metadata(lock));
+    trace.label = lock_label(lock);
     trace.policy = lock->policy;
     trace.group = lock->group;
     trace.fence = lock->token.fence;

@@ -112,6 +112,29 @@ static slot_set denied_of(struct core *core, const struct core_request *request)
     return denied;
 }
 
+static uint32_t agent_at(const struct core_request *request, uint8_t master)
+{
+    return request->states[master].occupant.agent & ~(uint32_t)AGENT_ADOPTED;
+}
+
+/* Names the agent and the number that a quorum reports. A master that was not needed may keep
+ * another number for a while (R12), and a master that was away another agent. */
+static void name_holder(const struct core_request *request, struct occupant *holder)
+{
+    for (uint8_t m = 0; m < request->round.total; m++) {
+        uint8_t same = 0;
+        for (uint8_t other = 0; other < request->round.total; other++)
+            same = (uint8_t)(same + (agent_at(request, m) == agent_at(request, other) &&
+                                     request->states[m].occupant.fence ==
+                                         request->states[other].occupant.fence));
+        if (agent_at(request, m) == 0 || same < request->round.quorum)
+            continue;
+        holder->agent = agent_at(request, m);
+        holder->fence = request->states[m].occupant.fence;
+        return;
+    }
+}
+
 static void read_decided(struct core *core, struct core_request *request)
 {
     CORE_ASSERT(round_pending(&request->round) == 0);
@@ -128,6 +151,7 @@ static void read_decided(struct core *core, struct core_request *request)
     };
     answer.state = states_of(request, &answer.occupant.taken);
     answer.denied = denied_of(core, request);
+    name_holder(request, &answer.occupant);
     uint8_t has_key = set_size(request->own_at);
     if (own != NULL && lock_is_held(core, own) &&
         (may_have_key(request) || MUTANT(READ_PREFERS_MEMORY))) {
@@ -137,7 +161,10 @@ static void read_decided(struct core *core, struct core_request *request)
         answer.hold.confirmed =
             confirmed < has_key || MUTANT(READ_PREFERS_MEMORY) ? confirmed : has_key;
     }
-    request_answer(core, request, answer);
+    if (request->follows)
+        follow_looked(core, request, &answer);
+    else
+        request_answer(core, request, answer);
 }
 
 void read_begun(struct core *core, struct key *key, struct core_request *request)
@@ -146,6 +173,8 @@ void read_begun(struct core *core, struct key *key, struct core_request *request
     struct group *group = &core->groups[key->group];
     uint8_t total = group->config.masters;
     request->state = REQUEST_READING;
+    request->own_at = 0;
+    request->metadata.label_len = 0;
     admission_guest_reads(core, request);
     /* Holds of a key that readers share, and of a semaphore, are listed by core_next_hold_of(). */
     const struct lock *holder = key_holder(key);
@@ -166,6 +195,19 @@ void read_begun(struct core *core, struct key *key, struct core_request *request
         read_decided(core, request);
 }
 
+/* Keeps the first label, and then one that a quorum reports. */
+static void agree_on_label(struct core_request *request, uint8_t master, struct text label)
+{
+    uint8_t same = 0;
+    uint64_t hash = hash_bytes(0, 0, label.at, label.len);
+    request->label_hashes[master] = hash;
+    for (uint8_t m = 0; m < request->round.total; m++)
+        same = (uint8_t)(same +
+                         (request->states[m].vote == VOTE_YES && request->label_hashes[m] == hash));
+    if (request->metadata.label_len == 0 || same == request->round.quorum)
+        metadata_set_label(&request->metadata, label);
+}
+
 void read_reply(struct core *core, struct core_request *request, const struct event_reply *reply)
 {
     CORE_ASSERT(request->state == REQUEST_READING);
@@ -182,8 +224,8 @@ void read_reply(struct core *core, struct core_request *request, const struct ev
         state->occupant.taken = 1;
     if (reply->vote == VOTE_YES && reply->is_own)
         request->own_at |= set_of(reply->master);
-    if (reply->vote == VOTE_YES && request->metadata.label_len == 0)
-        metadata_set_label(&request->metadata, reply->occupant.label);
+    if (reply->vote == VOTE_YES)
+        agree_on_label(request, reply->master, reply->occupant.label);
     if (round_pending(&request->round) == 0)
         read_decided(core, request);
 }

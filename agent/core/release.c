@@ -187,6 +187,8 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
         lock->moved |= set_of(reply->master);
     if (reply->vote == VOTE_UNKNOWN)
         lock->pending->doubtful |= set_of(reply->master);
+    if (reply->vote == VOTE_BY_SCRIPT)
+        outbox_refused(core, lock->key); /* An agent waits for it, or the values differ. */
     enum taken taken = round_take(&lock->round, reply);
     bool is_wanted = lock->state == LOCK_RELEASING || set_has(lock->owed, reply->master);
     if (taken == TAKEN_RERUN && is_wanted) {

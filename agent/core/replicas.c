@@ -20,6 +20,7 @@ static bool is_waited_for(enum op op)
 {
     switch (op) {
     case OP_RENEW:
+    case OP_RESUME:
     case OP_REPAIR:
         return !MUTANT(RENEWAL_WITHOUT_WAIT);
     case OP_ACQUIRE:

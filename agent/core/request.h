@@ -20,7 +20,26 @@ enum request_state {
     REQUEST_RENEWING,  /* In lock->requests: a PUT, or a POST that has the hold already. */
     REQUEST_RELEASING, /* In lock->requests. */
     REQUEST_READING,   /* In no list; it has the round itself. */
+    REQUEST_FOLLOWING, /* In no list. Its timer is its next look (follow.c). */
     REQUEST_SETTLED,   /* In core->settled: it is decided, but the effects were full. */
+};
+
+/* A request that follows its key (follow.c). Between two looks it is FOLLOWING, and in a look GUEST
+ * or READING. */
+struct follow {
+    bool is_told;                /* The follower was told something. */
+    struct effect_followed told; /* The last state that it was told; its label is in `label`. */
+    char label[LIMIT_LABEL_BYTES];
+    uint64_t fence_max;       /* The largest number of a mutex that it was told. */
+    bool has_own;             /* This agent has the key, by `own`. */
+    bool own_is_told;         /* The follower was told of `own`. */
+    struct lock_ref own;      /* The hold of a mutex at this agent. */
+    uint32_t holds;           /* Other forms: number of this agent's holds. */
+    master_set messages;      /* Masters that published a release since the last look began. */
+    bool again;               /* The look in flight may be older than a change. */
+    bool is_vague;            /* The last look did not show the state, or not the holder. */
+    uint32_t pause_ms;        /* The next pause while no holder is known. */
+    struct instant looked_at; /* When the last look began. */
 };
 
 struct core_request {
@@ -31,13 +50,14 @@ struct core_request {
     struct instant came_at;
     uint64_t came;            /* A number that rises with every request. */
     struct terms terms;       /* PUT: ttl and renew as given. */
-    struct metadata metadata; /* GET: the holder's label. */
+    struct metadata metadata; /* GET: the holder's label. PUT: the new one (D3.9). */
     struct lock *attempt;     /* WAITING, ONCE: the attempt in flight for it; NULL: none. */
     uint64_t ticket;          /* WAITING, order fair: its number (R9). */
     bool ticket_is_fresh;     /* No master has `ticket` yet. */
     uint32_t wants_round;     /* RENEWING: the first round that answers it. */
     struct token token;       /* GUEST: the token of a PUT. A GET has none. */
     bool reads;               /* GUEST: it is a GET. */
+    bool follows;             /* It follows its key, and is not answered. */
     bool admitted;            /* It was a GUEST and is not any more. */
     bool in_flight;           /* READING: it counts among the guests in flight. */
     /* RENEWING: the answer of a POST that has the hold already, after a quorum has confirmed the
@@ -50,6 +70,8 @@ struct core_request {
     struct lock_ref own; /* READING: the hold of the key that this agent had when it began. */
     bool has_own;        /* READING: this agent had such a hold. */
     master_set own_at;   /* READING: masters that reply that they have the key of `own`. */
+    uint64_t label_hashes[LIMIT_MASTERS]; /* READING: of the labels that masters replied. */
+    struct follow follow;
     struct master_state states[LIMIT_MASTERS];
     struct effect_answer settled; /* SETTLED: its answer. */
 };

@@ -46,6 +46,8 @@ void request_forget(struct core *core, struct core_request *request)
     CORE_ASSERT(request->state != REQUEST_FREE);
     CORE_ASSERT(request->key != NULL && core->stats.requests > 0);
     leave_queue(core, request);
+    if (request->follows)
+        follow_ended(request);
     request->state = REQUEST_FREE;
     core->stats.requests--;
     struct key *key = request->key;

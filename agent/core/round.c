@@ -42,6 +42,7 @@ static enum side side_of(enum op op, enum vote vote)
         return SIDE_YES;
     case VOTE_TAKEN:
     case VOTE_MOVED:
+    case VOTE_UNLOCKED:
     case VOTE_FOREIGN:
     case VOTE_ABSENT:
         return op == OP_RELEASE ? SIDE_YES : SIDE_NO;
@@ -54,6 +55,7 @@ static enum side side_of(enum op op, enum vote vote)
     case VOTE_UNREPLICATED:
     case VOTE_REFUSED:
     case VOTE_NOT_RUN:
+    case VOTE_BY_SCRIPT:
     case VOTE_NOT_SENT:
     case VOTE_UNKNOWN:
         return SIDE_FAILED;
@@ -100,6 +102,11 @@ enum taken round_take(struct round *round, const struct event_reply *reply)
     if (reply->vote == VOTE_NOT_RUN && (round_pending(round) & ~round->rerun & from) != 0) {
         round->rerun |= from;
         return TAKEN_RERUN;
+    }
+    if (reply->vote == VOTE_BY_SCRIPT) {
+        bool is_first = (round_pending(round) & ~round->scripted & from) != 0;
+        round->scripted |= from;
+        return is_first ? TAKEN_RERUN : TAKEN_STALE;
     }
     round_vote(round, reply->master, reply->vote);
     return TAKEN_VOTE;

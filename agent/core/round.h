@@ -29,6 +29,7 @@ struct round {
     master_set otherwise;    /* They have the token with another number. The largest set with the
                               * same number. */
     master_set rerun;        /* They were asked a second time after VOTE_NOT_RUN. */
+    master_set scripted;     /* The same after VOTE_BY_SCRIPT. */
     /* They have reported about the token, in time or not. Only the first report of a master
      * counts. */
     master_set heard;
@@ -39,8 +40,10 @@ enum verdict { VERDICT_OPEN, VERDICT_WON, VERDICT_LOST };
 /* The meaning of a reply for a round. */
 enum taken {
     TAKEN_STALE, /* It belongs to another round and decides nothing in this one. */
-    TAKEN_RERUN, /* The master ran nothing, for the first time. It should be asked once more. */
-    TAKEN_VOTE,  /* Its vote was counted. The verdict may have changed. */
+    /* The master ran nothing, for the first time, or the native commands do not count (R24). It
+     * should be asked once more, by script. */
+    TAKEN_RERUN,
+    TAKEN_VOTE, /* Its vote was counted. The verdict may have changed. */
 };
 
 /* Returns how many of `masters` must agree (R2). */

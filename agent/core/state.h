@@ -48,7 +48,9 @@
  *  10. No request that wants a key is forgotten: the key has a lock that occupies it, is in the
  *      admission queue, or has a time for its next attempt. While the agent drains, none of these
  *      is required. Holds of readers do not occupy it: a waiter beside them shows its ticket. A key
- *      in the admission queue has no such time. */
+ *      in the admission queue has no such time.
+ *  11. A request that follows its key is the key's follower, and the channel of a followed key is
+ *      watched. */
 #ifndef LOCKAGENT_CORE_STATE_H
 #define LOCKAGENT_CORE_STATE_H
 
@@ -100,7 +102,8 @@ struct contention {
         int64_t waited_us; /* Time that the last round has waited to begin. */
     } admission;
     struct {
-        bool watched;         /* The masters were asked to publish releases here (R9). */
+        /* The masters were asked to publish releases here, for waiters (R9) or a follower. */
+        bool watched;
         master_set confirmed; /* Masters that have confirmed the subscription. */
         /* For each slot (R20): masters that published a release since the last attempt or search
          * began. */
@@ -114,7 +117,8 @@ struct contention {
         bool turn_ended; /* This agent has given up its turn. */
         uint32_t ahead;  /* Turns of other agents before its next one. */
     } channel;
-    uint32_t handovers; /* Hand-overs in a row. */
+    struct core_request *follower; /* The request that follows the key (D3.8); NULL: none. */
+    uint32_t handovers;            /* Hand-overs in a row. */
     struct {
         uint64_t shown;      /* The number that the masters were shown last. */
         master_set behind;   /* Masters that may still have the ticket. */
@@ -168,6 +172,7 @@ enum word {
     WORD_ABSENT,    /* No key is there. */
     WORD_OTHER,     /* Another holder's key is there. */
     WORD_ELSEWHERE, /* The token is there, for another agent. */
+    WORD_UNLOCKED,  /* An operator has deleted it by hand (R25). */
 };
 
 /* State of a lock at one master. */
@@ -196,6 +201,8 @@ struct pending_operation {
     bool previous_given_back; /* The holder of `previous` asked for the release. */
     bool previous_adopted;    /* This agent had adopted `previous`. */
     uint32_t contender;       /* ACQUIRING, RAISING: the request that it is for. */
+    uint64_t proposed;        /* ACQUIRING: the number that native commands propose (R24). */
+    uint64_t proposed_again;  /* The number that the script proposes after them; 0: none yet. */
     uint64_t fence_max;       /* The largest number that a master of this round stores (R12). */
     master_set at_max;        /* Masters that store exactly `fence_max`. */
     /* ACQUIRING: mode of the holders that refuse it, and the least number of readers. */
@@ -208,6 +215,8 @@ struct pending_operation {
                              * token. */
     /* RELEASING, ENDED: masters that may still run a release whose connection has ended (R5). */
     master_set doubtful;
+    bool untold; /* RELEASING, ENDED: native commands may have deleted its keys and told no waiter
+                  * (R24). */
     struct instant owed_at; /* ENDED: when the owed releases are sent again. */
     struct denial {
         slot_set taken;   /* Slots of a semaphore that are taken there. */
@@ -221,6 +230,10 @@ struct kept_metadata {
     struct hash_link by_secret; /* In core->locks_by_secret (lock.c). */
     struct lock *lock;
     struct metadata metadata;
+    /* A label that changes is written here and into `metadata` by turns: effects of the same step
+     * may borrow the bytes of the label before (D3.9). */
+    char other_label[LIMIT_LABEL_BYTES];
+    bool is_other; /* The label is in `other_label`. */
 };
 
 /* There may be 100,000 holds, so a lock has no fields that a hold does not need. A vote on a
@@ -253,6 +266,8 @@ struct lock {
     enum lock_state state : 8;
     enum cause cause : 8; /* Cause of the attempt. */
     enum reason reason : 8;
+    /* After an adoption: by how many masters' replies its label leads (D3.9). */
+    uint8_t label_votes;
     bool fencing : 1;
     bool has_place : 1;   /* Counts as in flight in its group (R16): an attempt or an adoption. */
     bool is_guest : 1;    /* With has_place: ADOPTING, so it counts among the guests. */
@@ -261,10 +276,14 @@ struct lock {
     /* Its holder asked for the release: any agent's name in the value is accepted (D3.3). */
     bool given_back : 1;
     bool claiming : 1; /* HELD: the round in flight adopts the hold back, for a PUT (D3.4). */
+    /* The adoption in flight writes the label that its PUT names. Otherwise masters tell the label
+     * (D3.9). */
+    bool relabels : 1;
     bool renewing : 1; /* HELD: a round is in flight. */
     /* Adopted by its token: an earlier agent may have reported a longer validity. */
     bool adopted : 1;
-    bool noted : 1; /* It was reported to the journal. */
+    bool noted : 1;   /* It was reported to the journal. */
+    bool failing : 1; /* HELD: the last renewal that was decided failed. */
     /* A caller has shown its token, or was handed it in an answer that was written wholly. */
     bool delivered : 1;
     bool outlived : 1; /* HELD, and reads: a quorum has let a writer in since. */
@@ -277,7 +296,12 @@ struct lock {
     /* Masters that got a command that creates the key, from any agent, and have not replied to
      * it. */
     master_set unheard;
-    master_set owed; /* Masters that have not confirmed the release (R6). */
+    /* Masters that have not granted the lock, and may have its key by a native command all the same
+     * (R24). HELD: a key that a renewal finds there counts as repaired. */
+    master_set uncounted;
+    master_set by_script; /* Masters on which native commands did not grant it (VOTE_BY_SCRIPT). */
+    master_set was_set;   /* Those of them on which they have set its key. */
+    master_set owed;      /* Masters that have not confirmed the release (R6). */
     /* HELD: masters that replied in this round that another agent owns the token. Later states: in
      * any round. */
     master_set moved;
@@ -340,6 +364,8 @@ struct batch {
         uint8_t group;
         master_set masters;
         enum form form; /* Only as far as the operation differs by it. */
+        bool native;    /* It may go by native commands (R24). */
+        bool fencing;   /* An ACQUIRE, if `native`: the items are numbered. */
     } kind;
     uint8_t count;
     struct send_item items[LIMIT_BATCH];
@@ -353,6 +379,7 @@ enum chance {
     CHANCE_RETRY,    /* The delay after a failed renewal. */
     CHANCE_MESSAGE,  /* The delay after a published release (R9). */
     CHANCE_BACK_OFF, /* The delay after a refusal. */
+    CHANCE_FOLLOW,   /* The time of a look at a followed key (D3.8). */
     CHANCES,
 };
 
@@ -385,14 +412,16 @@ struct core {
     uint32_t value_agent; /* Name of this agent in values on masters (D3.3); with AGENT_ADOPTED for
                            * adopted holds. */
 
-    struct effects *effects;       /* Effects of the step. */
+    struct effects *effects; /* Effects of the step. */
+    /* Until when keys of that hash are asked for by script (R24). Keys may share a place. */
+    struct instant refused_until[REFUSED_KEYS];
     struct batch batches[BATCHES]; /* In the order in which they are sent. */
     uint32_t batch_count, gathered;
     uint64_t batches_sent; /* Number of sent batches. The first of `batches` has the next number. */
 
     /* Timers with an exact time. Of a key: the contender's next attempt. Of a request that is
-     * WAITING or a GUEST: the end of the wait; READING: the round's deadline; RENEWING, if it has
-     * the hold already: the end of its wait for the round. */
+     * WAITING or a GUEST: the end of the wait; READING: the round's deadline; FOLLOWING: the next
+     * look; RENEWING, if it has the hold already: the end of its wait for the round. */
     struct timers timers;
     /* The watchdog's next rounds of locks that are HELD, unless a round is in flight. They have no
      * exact time, and begin in batches (R8). */

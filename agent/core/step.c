@@ -7,6 +7,26 @@
 
 /* ---- events ---- */
 
+/* Returns the reply with the vote that it counts as. */
+static struct event_reply judged(struct core *core, const struct lock *lock,
+                                 const struct event_reply *reply)
+{
+    struct event_reply counts = *reply;
+    if (counts.is_native && lock->state == LOCK_ACQUIRING)
+        counts.fence = lock->pending->proposed;
+    if (!lease_counts(lock, reply))
+        counts.vote = VOTE_REPAIRED;
+    bool grants = (reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER) && counts.vote == VOTE_YES;
+    /* No grant has the number 0 (R12). */
+    bool is_none = lock->fencing && reply->fence == 0 && !reply->is_native;
+    if (grants && (is_none || fence_is_wild(core, lock->group, reply->fence)))
+        counts.vote = VOTE_SPOILED;
+    if (MUTANT(SLOTS_COUNTED) && reply->vote == VOTE_TAKEN &&
+        set_size((master_set)reply->occupant.taken) < lock->key->permits)
+        counts.vote = VOTE_YES, counts.fence = fence_propose(core, lock->group);
+    return counts;
+}
+
 /* Passes a reply to its lock. Everything due by now has been handled before (R14). */
 
 static void replied(struct core *core, const struct event_reply *reply)
@@ -32,15 +52,8 @@ static void replied(struct core *core, const struct event_reply *reply)
         if (lock->state == LOCK_FREE)
             return;
     }
-    struct event_reply judged = *reply;
-    bool grants = (reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER) && reply->vote == VOTE_YES;
-    bool is_none = lock->fencing && reply->fence == 0; /* No grant has the number 0 (R12). */
-    if (grants && (is_none || fence_is_wild(core, lock->group, reply->fence)))
-        judged.vote = VOTE_SPOILED;
-    if (MUTANT(SLOTS_COUNTED) && reply->vote == VOTE_TAKEN &&
-        set_size((master_set)reply->occupant.taken) < lock->key->permits)
-        judged.vote = VOTE_YES, judged.fence = fence_propose(core, lock->group);
-    reply = &judged;
+    const struct event_reply counts = judged(core, lock, reply);
+    reply = &counts;
     lease_heard(core, lock, reply);
     ticket_answered(core, lock, reply);
     switch (lock->state) {
@@ -220,6 +233,8 @@ static void request_is_due(struct core *core, struct core_request *request)
 {
     if (request->state == REQUEST_READING)
         read_timer(core, request);
+    else if (request->state == REQUEST_FOLLOWING)
+        call_look_is_due(core, request);
     else if (request->state == REQUEST_GUEST)
         call_guest_time_over(core, request);
     else if (request->state == REQUEST_RENEWING)

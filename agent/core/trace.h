@@ -43,6 +43,7 @@ struct effect_trace {
     bool spoiled;     /* FOREIGN */
     bool tickets;     /* FOREIGN, if `spoiled` is true. */
     bool resumed;     /* RENEW_FAILED: the first round of a hold from a journal. */
+    bool failing;     /* RENEW_FAILED, RENEWED: the renewal before this one failed too. */
     /* ATTEMPT: duration of the round. GRANTED: time since the request came. LOST, RELEASED:
      * duration of the hold. STALLED: lateness. CLOCK_GAINED: gain. */
     int64_t elapsed_us;

@@ -148,6 +148,11 @@ bool token_parse(struct text text, struct token *ret_token)
     return true;
 }
 
+bool text_same(struct text a, struct text b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
 bool token_same_random(const struct token *a, const struct token *b)
 {
     uint8_t difference = 0;

@@ -62,6 +62,9 @@ struct text {
     size_t len;
 };
 
+/* Returns true if both have the same bytes. Not in constant time: never for secrets. */
+bool text_same(struct text a, struct text b);
+
 /* A set of masters of one group, bit i for master i. */
 typedef uint16_t master_set;
 
@@ -77,6 +80,10 @@ struct token {
 };
 
 enum { TOKEN_RANDOM_CHARS = 2 * RANDOM_BYTES, TOKEN_CHARS_MAX = TOKEN_RANDOM_CHARS + 1 + 20 + 3 };
+
+/* An operator names a hold by the first digits of its random part (R25). The other 28 stay
+ * secret. */
+enum { HOLD_NAME_CHARS = 12 };
 
 /* Writes `<40 hex digits>.<fencing number>`, for a semaphore with `.<slot>`, and a NUL to `text`.
  * Returns the length. */
@@ -133,12 +140,29 @@ struct occupant {
     int64_t left_ms;   /* Time until the key may be free; 0: at once; -1: not known, or never. */
     uint32_t readers;  /* Number of readers among them; 0: none, or not known. */
     enum mode mode;    /* Mode of the holders; MODE_WRITE, which is 0, also if it is not known. */
+    /* READ: number and agent in the value of a holder; 0: not known, or not an agent's. The number
+     * is also 0 if the policy does not number. */
+    uint64_t fence;
+    uint32_t agent;
 };
 
 /* Returns true if tickets decide which of the waiting agents is next (R9). */
 static inline bool form_is_fair(enum form form)
 {
     return form == FORM_FAIR || form == FORM_SHARED;
+}
+
+/* Returns true if a lock of the form may be taken and released by native commands (R24). */
+static inline bool form_is_native(enum form form)
+{
+    return form == FORM_PLAIN || form == FORM_SLOTS;
+}
+
+/* Returns how much more than its lower bound a master's clock may show when native commands run
+ * (R24): the bound was read within node_timeout, and they have as long. */
+static inline int64_t native_spread_ms(uint32_t node_timeout_ms)
+{
+    return 2 * (int64_t)node_timeout_ms;
 }
 
 /* The operations on masters. Every item of a send effect gets exactly one reply per master
@@ -151,6 +175,8 @@ static inline bool form_is_fair(enum form form)
     X(RAISE, "raise")                                                                              \
     /* Extend if the master has the token with this agent's name. Never shortens (R7). */          \
     X(RENEW, "renew")                                                                              \
+    /* Like RENEW, for a hold that this process has not confirmed: only if the master votes. */    \
+    X(RESUME, "resume")                                                                            \
     X(REPAIR, "repair") /* Like RENEW, and create the key again if it is missing (R7). */          \
     /* Extend if the token has exactly this number, and write this agent's name (D3.3). */         \
     X(ADOPT, "adopt")                                                                              \
@@ -164,7 +190,9 @@ static inline bool form_is_fair(enum form form)
     X(REPAIRED, "repaired") /* REPAIR created the key again: counts from the next renewal on. */   \
     X(TAKEN, "held") /* The key has another token. In replies and in the API it is called held. */ \
     /* The token has the name of another agent, which has adopted it (D3). */                      \
-    X(MOVED, "moved")     /* another agent has it now: its holder sent a PUT there */              \
+    X(MOVED, "moved") /* another agent has it now: its holder sent a PUT there */                  \
+    /* RENEW, RESUME, REPAIR: an operator has unlocked the hold, and it is not there (R25). */     \
+    X(UNLOCKED, "unlocked")                                                                        \
     X(FOREIGN, "foreign") /* The key has another type: a stranger holds it. */                     \
     X(ABSENT, "absent")   /* The key does not exist. */                                            \
     /* ADOPT, RELEASE: the token has another number. Unknown, unless a quorum reports the same. */ \
@@ -180,6 +208,8 @@ static inline bool form_is_fair(enum form form)
     X(REFUSED, "refused") /* An error reply: certainly not done. */                                \
     /* Certainly not done, and worth repeating at once (the scripts were flushed). */              \
     X(NOT_RUN, "not_run")                                                                          \
+    /* ACQUIRE by native commands: no vote, and the key may be there. The script decides (R24). */ \
+    X(BY_SCRIPT, "by_script")                                                                      \
     X(NOT_SENT, "not_sent") /* Never sent. */                                                      \
     X(UNKNOWN, "unknown")   /* The connection ended or the deadline passed: may have been done. */
 
@@ -227,6 +257,7 @@ static inline bool form_is_fair(enum form form)
     X(CLOCK_STOPPED, "clock_stopped") /* Masters' clocks gained on this agent's (R14). */          \
     X(DRAINED, "drained")             /* This agent ended. */                                      \
     X(STUCK, "stuck")                 /* The caller that it is bound to does not read. */          \
+    X(UNLOCKED, "unlocked")           /* An operator took it away by hand (R25). */                \
     X(MOVED, "moved")                 /* another agent has it now: its holder sent a PUT there */  \
     X(GONE, "gone") /* Its key disappeared within its lease: released elsewhere, or deleted. */
 
@@ -269,7 +300,8 @@ const char *answer_text(enum answer answer); /* One sentence for people. */
 /* Returns true if a hold that ended for this reason was denied by masters. */
 static inline bool reason_is_denial(enum reason reason)
 {
-    return reason == REASON_TAKEN || reason == REASON_MOVED || reason == REASON_GONE;
+    return reason == REASON_TAKEN || reason == REASON_UNLOCKED || reason == REASON_MOVED ||
+           reason == REASON_GONE;
 }
 /* Returns true if a hold that ended for this reason was not lost, as far as this agent can tell:
  * its holder has it at another agent, or released it there. */

@@ -57,7 +57,8 @@ static enum answer answer_to_puts(const struct core *core, const struct lock *lo
 {
     uint8_t total = core->groups[lock->group].config.masters,
             denying =
-                set_size(lease_word(core, lock, WORD_ABSENT) | lease_word(core, lock, WORD_OTHER));
+                set_size(lease_word(core, lock, WORD_ABSENT) | lease_word(core, lock, WORD_OTHER) |
+                         lease_word(core, lock, WORD_UNLOCKED));
     bool is_elsewhere = reason_is_denial(reason) && lease_word(core, lock, WORD_ELSEWHERE) != 0 &&
                         denying + lock->quorum <= total;
     bool is_unknown = is_elsewhere || reason == REASON_QUORUM_LOST || reason == REASON_EXPIRED ||
@@ -92,8 +93,8 @@ void hold_lost(struct core *core, struct lock *lock, enum reason reason)
         hold_over(core, lock);
 }
 
-/* Ends a hold that masters deny, for TAKEN, MOVED or GONE. Requests that wait here contend at
- * once. */
+/* Ends a hold that masters deny, for TAKEN, UNLOCKED, MOVED or GONE. Requests that wait here
+ * contend at once. */
 static void hold_taken(struct core *core, struct lock *lock, enum reason reason)
 {
     CORE_ASSERT(reason_is_denial(reason));
@@ -214,7 +215,11 @@ static void renewal_failed(struct core *core, struct lock *lock)
     lock->renewing = lock->claiming = false;
     /* A hold that was granted here had rounds before. */
     bool resumed = lock->round.number == 1;
-    outbox_trace(core, (struct effect_trace){.kind = TRACE_RENEW_FAILED, .resumed = resumed}, lock);
+    outbox_trace(core,
+                 (struct effect_trace){
+                     .kind = TRACE_RENEW_FAILED, .resumed = resumed, .failing = lock->failing},
+                 lock);
+    lock->failing = true;
     if (lease_is_taken(core, lock)) {
         hold_taken(core, lock, lease_reason(core, lock)); /* It could not be adopted back. */
         return;
@@ -240,11 +245,14 @@ static void renewal_won(struct core *core, struct lock *lock)
     struct instant from = MUTANT(RENEWAL_FROM_REPLY) ? core->now : lock->round.started;
     lock->renewing = false;
     lock->won_from = lock->round.started;
+    lease_round_won(core, lock);
     lock->token.fence += MUTANT(RENEWAL_BUMPS_FENCE);
     struct effect_trace trace = {.kind = TRACE_RENEWED,
                                  .answer = ANSWER_RENEWED,
                                  .margin_us = instant_us_between(core->now, lock->valid_until),
-                                 .ttl_ms = lock->terms.ttl_ms};
+                                 .ttl_ms = lock->terms.ttl_ms,
+                                 .failing = lock->failing};
+    lock->failing = false;
     hold_extend(core, lock, from);
     outbox_trace(core, trace, lock);
     take_new_renew(lock);
@@ -285,6 +293,8 @@ static void begin_claim(struct core *core, struct lock *lock)
     round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, group->up, core->now,
                 slow_timeout_ms(core, lock));
     ask_for_new_ttl(lock);
+    lock->relabels = label_taken(core, lock);
+    lock->label_votes = 0;
     /* The other agent may have reported a longer validity. */
     lock->claiming = lock->adopted = true;
     lock->moved = 0;
@@ -323,7 +333,8 @@ static void decide_renewal(struct core *core, struct lock *lock)
  * repaired: created again with its number if it is missing. That master counts from the next
  * renewal on. If no round can prove that the lock was not released at another agent, only a master
  * without a vote creates the key. The first renewal of a restored hold creates no key: the hold may
- * have been released while this agent was away. */
+ * have been released while this agent was away. It counts only masters with a vote: a command of
+ * the process before may have created the key on another one (R24). */
 static void begin_renewal(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
@@ -339,6 +350,7 @@ static void begin_renewal(struct core *core, struct lock *lock)
     round_begin(&lock->round, OP_RENEW, group->config.masters, quorum, group->up, core->now,
                 slow_timeout_ms(core, lock));
     ask_for_new_ttl(lock);
+    (void)label_taken(core, lock);
     lock->renewing = true;
     lock->moved = lock->mending = 0;
     timers_clear(&core->renewals, timer_of_lock(lock));
@@ -346,8 +358,9 @@ static void begin_renewal(struct core *core, struct lock *lock)
     lock->unheard |= repair;
     lock->lease_until =
         instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
+    bool resumes = lock->won_from.us == 0 && form_is_native(lock->key->form);
     if (extend != 0)
-        outbox_gather(core, lock, OP_RENEW, extend);
+        outbox_gather(core, lock, resumes ? OP_RESUME : OP_RENEW, extend);
     if (proved != 0)
         outbox_gather_repair(core, lock, proved, /* unproved= */ false);
     if (unproved != 0)
@@ -531,6 +544,7 @@ static void take_noted(struct core *core, struct lock *lock, const struct noted_
     lock->lease_until = instant_max(noted->lease_until, core->now);
     lock->written = set_first(lock_group(core, lock)->config.masters);
     lock->unheard = MUTANT(RESTORE_REPAIRS) ? 0 : lock->written;
+    lock->uncounted = form_is_native(lock->key->form) ? lock->written : 0;
 }
 
 void restore_hold(struct core *core, struct key *key, const struct noted_hold *noted)

@@ -77,7 +77,10 @@ static void add_sample(struct buffer *out, const struct series *series, const ch
     buffer_add_text(out, "\n");
 }
 
-static void add_series(struct buffer *out, const struct series *series, const int64_t *cells)
+enum { QUARTER = 250000 }; /* The bound of PART_QUARTER, in millionths. */
+
+static void add_series(struct buffer *out, const struct series *series, enum family_part part,
+                       const int64_t *cells)
 {
     static const int64_t infinite = INT64_MAX;
     if (series->family->type != TYPE_HISTOGRAM) {
@@ -89,7 +92,8 @@ static void add_series(struct buffer *out, const struct series *series, const in
     int64_t total = 0;
     for (size_t i = 0; i < set->count; i++) {
         total += cells[i];
-        add_sample(out, series, "_bucket", &set->bounds[i], total, UNIT_WHOLE);
+        if (part != PART_QUARTER || set->bounds[i] == QUARTER)
+            add_sample(out, series, "_bucket", &set->bounds[i], total, UNIT_WHOLE);
     }
     total += cells[set->count];
     add_sample(out, series, "_bucket", &infinite, total, UNIT_WHOLE);
@@ -109,20 +113,51 @@ static size_t value_count(const struct metrics *metrics, const struct family *fa
     return metrics->labels[family->labels[label]].count;
 }
 
-static void render_family(const struct metrics *metrics, enum family_id id, struct buffer *out)
+/* Returns the sum over all values of the first label, of a family that is no histogram. */
+static int64_t sum_over_first(const struct metrics *metrics, enum family_id id, size_t b, size_t c)
+{
+    const struct family_cells *cells = &metrics->families[id];
+    int64_t sum = 0;
+    for (size_t a = 0; a < value_count(metrics, &metric_families[id], 0); a++)
+        sum += cells->cells[a * cells->step[0] + b * cells->step[1] + c * cells->step[2]];
+    return sum;
+}
+
+static void render_summed(const struct metrics *metrics, enum family_id id, struct series *series,
+                          struct buffer *out)
+{
+    const struct family *family = &metric_families[id];
+    series->fragments[0] = "";
+    series->lens[0] = 0;
+    for (size_t b = 0; b < value_count(metrics, family, 1); b++) {
+        choose(metrics, series, 1, b);
+        for (size_t c = 0; c < value_count(metrics, family, 2); c++) {
+            int64_t sum = sum_over_first(metrics, id, b, c);
+            choose(metrics, series, 2, c);
+            add_series(out, series, PART_SUMMED, &sum);
+        }
+    }
+}
+
+static void render_family(const struct metrics *metrics, enum family_id id, enum family_part part,
+                          struct buffer *out)
 {
     const struct family *family = &metric_families[id];
     const struct family_cells *cells = &metrics->families[id];
     struct series series = {.family = family};
     buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", family->name, family->help, family->name,
                   type_names[family->type]);
+    if (part == PART_SUMMED) {
+        render_summed(metrics, id, &series, out);
+        return;
+    }
     for (size_t a = 0; a < value_count(metrics, family, 0); a++) {
         choose(metrics, &series, 0, a);
         for (size_t b = 0; b < value_count(metrics, family, 1); b++) {
             choose(metrics, &series, 1, b);
             for (size_t c = 0; c < value_count(metrics, family, 2); c++) {
                 choose(metrics, &series, 2, c);
-                add_series(out, &series,
+                add_series(out, &series, part,
                            cells->cells + a * cells->step[0] + b * cells->step[1] +
                                c * cells->step[2]);
             }
@@ -130,10 +165,13 @@ static void render_family(const struct metrics *metrics, enum family_id id, stru
     }
 }
 
-void exposition_render(const struct metrics *metrics, struct buffer *out)
+void exposition_render(const struct metrics *metrics, bool is_basic, struct buffer *out)
 {
-    for (enum family_id id = 0; id < FAMILY_COUNT; id++)
-        render_family(metrics, id, out);
+    for (enum family_id id = 0; id < FAMILY_COUNT; id++) {
+        enum family_part part = is_basic ? basic_parts[id] : PART_WHOLE;
+        if (part != PART_NONE)
+            render_family(metrics, id, part, out);
+    }
 }
 
 /* ---- the table of docs/metrics.md ---- */
@@ -143,7 +181,8 @@ void exposition_print_markdown(struct buffer *out)
 #define X(id, names) names,
     static const char *const label_names[] = {LABELS(X)};
 #undef X
-    buffer_add_text(out, "| metric | type | labels | meaning |\n|---|---|---|---|\n");
+    static const char *const part_names[] = {"", "yes", "summed", "le 0.25"};
+    buffer_add_text(out, "| metric | type | labels | basic | meaning |\n|---|---|---|---|---|\n");
     for (enum family_id id = 0; id < FAMILY_COUNT; id++) {
         const struct family *family = &metric_families[id];
         buffer_printf(out, "| `%s` | %s | ", family->name, type_names[family->type]);
@@ -151,6 +190,6 @@ void exposition_print_markdown(struct buffer *out)
             if (family->labels[i] != LABEL_NONE)
                 buffer_printf(out, "%s%s", i > 0 ? ", " : "", label_names[family->labels[i]]);
         }
-        buffer_printf(out, " | %s |\n", family->help);
+        buffer_printf(out, " | %s | %s |\n", part_names[basic_parts[id]], family->help);
     }
 }

@@ -4,8 +4,8 @@
 
 #include "agent/metrics/registry.h"
 
-/* Renders the current values of the cells. */
-void exposition_render(const struct metrics *metrics, struct buffer *out);
+/* Renders the current values of the cells. With `is_basic`, those of BASIC_FAMILIES only. */
+void exposition_render(const struct metrics *metrics, bool is_basic, struct buffer *out);
 
 /* Prints the table of all families in docs/metrics.md, as Markdown. */
 void exposition_print_markdown(struct buffer *out);

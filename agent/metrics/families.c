@@ -17,3 +17,7 @@ const struct bucket_bounds bucket_bounds[BUCKET_SET_COUNT] = {BUCKET_SETS(X)};
                      BUCKETS_##buckets},
 const struct family metric_families[FAMILY_COUNT] = {FAMILIES(X)};
 #undef X
+
+#define X(id, part) [FAMILY_##id] = PART_##part,
+const enum family_part basic_parts[FAMILY_COUNT] = {BASIC_FAMILIES(X)};
+#undef X

@@ -145,6 +145,10 @@
       PLAIN, "Time that those rounds waited for their place.")                                     \
     X(AGENT_CLOCK, "lockagent_agent_clock_offset_seconds", GAUGE, MICRO, GROUP, NONE, NONE, PLAIN, \
       "What most masters of the group agree this agent's clock to be off by; 0 below a second.")   \
+    X(OWN_CERTIFICATE, "lockagent_client_certificate_end_timestamp_seconds", GAUGE, MICRO, GROUP,  \
+      NONE, NONE, PLAIN,                                                                           \
+      "When the agent's own certificate for the group (tls.cert_file) ends, in unix time; the "    \
+      "file is looked at every 10 s. Absent without one.")                                         \
     X(MASTER_UP, "lockagent_master_up", GAUGE, WHOLE, MASTER, NONE, NONE, PLAIN,                   \
       "1 when the master is connected, ready and serving, else 0.")                                \
     X(MASTER_STATE, "lockagent_master_state", GAUGE, WHOLE, MASTER, STATE, NONE, PLAIN,            \
@@ -175,6 +179,10 @@
       "Connections that ended because TLS failed: our own files (files), the master's "            \
       "certificate (authority, expired, name), the master that does not accept ours "              \
       "(refused), a port without TLS (not_tls), no answer to it (silent), other.")                 \
+    X(MASTER_CERTIFICATE, "lockagent_master_certificate_end_timestamp_seconds", GAUGE, MICRO,      \
+      MASTER, NONE, NONE, PLAIN,                                                                   \
+      "When the first certificate of the master's chain ends, in unix time, as the last "          \
+      "handshake showed it. Absent without TLS.")                                                  \
     X(COMMAND_SECONDS, "lockagent_master_command_duration_seconds", HISTOGRAM, MICRO, MASTER,      \
       NONE, NONE, FAST, "Time from the sending of a command to its reply.")                        \
     X(RECONNECTS, "lockagent_master_reconnects_total", COUNTER, WHOLE, MASTER, NONE, NONE, PLAIN,  \
@@ -204,7 +212,9 @@
     X(HTTP_CONNECTIONS_LIMIT, "lockagent_http_connections_limit", GAUGE, WHOLE, NONE, NONE, NONE,  \
       PLAIN, "Connections of the API that may be open at once (limits.connections).")              \
     X(STREAMS, "lockagent_streams", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,                         \
-      "Answers that stay open for as long as a hold lasts: bound holds and watchers.")             \
+      "Answers that stay open: bound holds, watchers of holds, and followers of keys.")            \
+    X(FOLLOWED, "lockagent_followed_keys", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,                  \
+      "Keys that callers follow (?watch=key). The agent looks at each of them again and again.")   \
     X(STREAMS_DROPPED, "lockagent_streams_dropped_total", COUNTER, WHOLE, NONE, NONE, NONE, PLAIN, \
       "Streams that were given up because the caller did not read them.")                          \
     /* The process. */                                                                             \
@@ -238,6 +248,51 @@
     X(PROCESS_START, "process_start_time_seconds", GAUGE, MICRO, NONE, NONE, NONE, PLAIN,          \
       "When this process started, in unix time.")
 
+/* X(id, part): the families of a page with metrics.detail: basic. The alerts and the first row of
+ * the dashboard (deploy/) need no others. Five masters and nine policies have at most 250 series.
+ * WHOLE: all series. SUMMED: one series for all values of the first label. QUARTER: of the buckets,
+ * 0.25 alone. */
+#define BASIC_FAMILIES(X)                                                                          \
+    X(BUILD_INFO, WHOLE)                                                                           \
+    X(ACQUIRE_REQUESTS, SUMMED)                                                                    \
+    X(RENEWALS, SUMMED)                                                                            \
+    X(MARGIN_RATIO, QUARTER)                                                                       \
+    X(LOST, SUMMED)                                                                                \
+    X(HELD, WHOLE)                                                                                 \
+    X(LOCKS_LIMIT, WHOLE)                                                                          \
+    X(WAITERS, WHOLE)                                                                              \
+    X(WAITERS_LIMIT, WHOLE)                                                                        \
+    X(DEBT_DROPPED, WHOLE)                                                                         \
+    X(JOURNAL_ERRORS, WHOLE)                                                                       \
+    X(QUORUM_AVAILABLE, WHOLE)                                                                     \
+    X(GROUP_QUORUM, WHOLE)                                                                         \
+    X(GROUP_MASTERS, WHOLE)                                                                        \
+    X(GROUP_UP, WHOLE)                                                                             \
+    X(GROUP_VOTING, WHOLE)                                                                         \
+    X(LAYOUT_DISAGREEMENTS, WHOLE)                                                                 \
+    X(LAYOUTS, WHOLE)                                                                              \
+    X(ROUNDS_WAITING, WHOLE)                                                                       \
+    X(AGENT_CLOCK, WHOLE)                                                                          \
+    X(OWN_CERTIFICATE, WHOLE)                                                                      \
+    X(MASTER_UP, WHOLE)                                                                            \
+    X(MASTER_DEGRADED, WHOLE)                                                                      \
+    X(UNREPLICATED, WHOLE)                                                                         \
+    X(BROKEN, WHOLE)                                                                               \
+    X(TLS_FAILURES, WHOLE)                                                                         \
+    X(MASTER_CERTIFICATE, WHOLE)                                                                   \
+    X(CLOCK_OFFSET, WHOLE)                                                                         \
+    X(DEBT, WHOLE)                                                                                 \
+    X(FOREIGN, WHOLE)                                                                              \
+    X(LOOP_LAG, WHOLE)                                                                             \
+    X(LOOP_TURN, WHOLE)                                                                            \
+    X(STALLS, WHOLE)                                                                               \
+    X(RELOAD_OK, WHOLE)                                                                            \
+    X(LOG_DROPPED, WHOLE)                                                                          \
+    X(PROCESS_CPU, WHOLE)                                                                          \
+    X(PROCESS_RESIDENT, WHOLE)                                                                     \
+    X(PROCESS_FDS, WHOLE)                                                                          \
+    X(PROCESS_START, WHOLE)
+
 enum { FAMILY_LABELS = 3 }; /* labels of one family, at most */
 
 #define X(id, ...) FAMILY_##id,
@@ -249,6 +304,9 @@ enum label { LABELS(X) LABEL_COUNT };
 #define X(id, ...) BUCKETS_##id,
 enum bucket_set { BUCKET_SETS(X) BUCKET_SET_COUNT };
 #undef X
+
+/* The part of a family that a page has. */
+enum family_part { PART_NONE, PART_WHOLE, PART_SUMMED, PART_QUARTER };
 
 enum metric_type { TYPE_COUNTER, TYPE_GAUGE, TYPE_HISTOGRAM };
 enum metric_unit { UNIT_WHOLE, UNIT_MICRO };
@@ -268,5 +326,6 @@ struct family {
     enum bucket_set buckets;
 };
 extern const struct family metric_families[FAMILY_COUNT];
+extern const enum family_part basic_parts[FAMILY_COUNT]; /* With metrics.detail: basic. */
 
 #endif

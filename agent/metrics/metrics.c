@@ -162,6 +162,11 @@ void metrics_streams(struct metrics *metrics, int64_t open)
     registry_set(metrics, FAMILY_STREAMS, 0, open);
 }
 
+void metrics_followed(struct metrics *metrics, int64_t keys)
+{
+    registry_set(metrics, FAMILY_FOLLOWED, 0, keys);
+}
+
 void metrics_stream_dropped(struct metrics *metrics)
 {
     registry_count(metrics, FAMILY_STREAMS_DROPPED, 0, 0, 0);
@@ -198,6 +203,12 @@ void metrics_reloaded(struct metrics *metrics, bool ok, int64_t wall_us)
 
 /* ---- read when a page is asked for ---- */
 
+/* Sets a point in unix time, which is shown only if it is known. */
+static void set_end(struct metrics *metrics, enum family_id id, size_t at, int64_t end_s)
+{
+    registry_set(metrics, id, at, end_s != 0 ? end_s * 1000000 : CELL_ABSENT);
+}
+
 static void read_master(struct metrics *metrics, const struct metrics_scrape *scrape, uint8_t group,
                         uint8_t master)
 {
@@ -219,6 +230,7 @@ static void read_master(struct metrics *metrics, const struct metrics_scrape *sc
     for (enum tls_fault fault = 0; fault < TLS_FAULT_COUNT; fault++)
         *registry_cell(metrics, FAMILY_TLS_FAILURES, at, fault, 0) =
             (int64_t)view.tls_faults[fault];
+    set_end(metrics, FAMILY_MASTER_CERTIFICATE, at, view.certificate_end_s);
     registry_set(metrics, FAMILY_CLOCK_OFFSET, at, view.clock_offset_us);
     registry_set(metrics, FAMILY_IN_FLIGHT, at, view.in_flight);
     registry_set(metrics, FAMILY_DEBT, at, scrape->core->debt[group][master]);
@@ -238,6 +250,7 @@ static void read_groups(struct metrics *metrics, const struct metrics_scrape *sc
         registry_set(metrics, FAMILY_LAYOUT_DISAGREEMENTS, g, (int64_t)view.disagreeing);
         registry_set(metrics, FAMILY_LAYOUTS, g, (int64_t)view.layouts);
         registry_set(metrics, FAMILY_AGENT_CLOCK, g, redis_clock_off_us(scrape->redis, (uint8_t)g));
+        set_end(metrics, FAMILY_OWN_CERTIFICATE, g, view.own_end_s);
         registry_set(metrics, FAMILY_GROUP_MASTERS, g, (int64_t)view.total);
         registry_set(metrics, FAMILY_GROUP_UP, g, (int64_t)view.up);
         registry_set(metrics, FAMILY_GROUP_QUORUM, g, (int64_t)view.quorum);
@@ -273,5 +286,5 @@ void metrics_render(struct metrics *metrics, const struct metrics_scrape *scrape
     registry_set(metrics, FAMILY_PROCESS_VIRTUAL, 0, figures.virtual_bytes);
     registry_set(metrics, FAMILY_PROCESS_FDS, 0, figures.open_files);
     registry_set(metrics, FAMILY_PROCESS_FDS_MAX, 0, figures.open_files_max);
-    exposition_render(metrics, out);
+    exposition_render(metrics, config->metrics_detail == METRICS_BASIC, out);
 }

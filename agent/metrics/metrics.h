@@ -41,6 +41,9 @@ void metrics_http(struct metrics *metrics, const char *route, const char *method
 void metrics_http_connections(struct metrics *metrics, int64_t open);
 void metrics_streams(struct metrics *metrics, int64_t open);
 
+/* Sets the number of keys that are followed. */
+void metrics_followed(struct metrics *metrics, int64_t keys);
+
 /* Counts a stream that was given up because its caller did not read it. */
 void metrics_stream_dropped(struct metrics *metrics);
 

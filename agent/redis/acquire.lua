@@ -4,7 +4,8 @@
 --   the value, with the proposed number
 --   ttl
 --   the proposed number (0: no fencing)
---   for how long the item may be done (deadline.lua)
+--   for how long the item may be done (deadline.lua). With a minus the key is not created: native
+--   commands of this attempt had set it (R24), so it has been deleted since
 --   with order fair the ticket: agent, number (0: it does not wait), how long it is kept (0: not at
 --   all), and 1 if no master has stored it yet
 --   for a slot of a semaphore the number of slots
@@ -22,7 +23,7 @@ local more = #ARGV % size
 local count = (#ARGV - more) / size
 local at = (fair and 2 * count or count) + 1 -- index of the vote: after locks and tickets
 local vote, marker = KEYS[at] == 'lockagent:votes' and KEYS[at], KEYS[at + 1]
-local fences = vote and at + 1 or at - 1 -- before the keys of the numbers
+local fence = vote and at + 1 or at - 1 -- before the keys of the numbers
 local known = vote and ARGV[#ARGV]
 local clock = ARGV[vote and #ARGV - 1 or #ARGV]
 local previous = more > (vote and 2 or 1) and ARGV[size * count + 1]
@@ -35,29 +36,7 @@ if strings then
 elseif vote then
     read[at] = ask('MGET', vote)[1]
 end
-local usual = strings and not (fair or previous or read.err)
-    and (not vote or read[at] == known and string.byte(known) ~= 64) -- '@': guard.lua
-
--- The usual case: a free key, on a master whose vote is the one that the agent knows, and a
--- proposal above the stored number.
-local replies, done, fence = nil, 0, fences
-for i = 1, count do
-    local from = size * (i - 1)
-    local proposed = ARGV[from + 3]
-    local late = behind and (behind < 0 or ARGV[from + 4] - behind <= 0)
-    local well, fenced = usual and not read[i] and not late, proposed ~= '0'
-    if fenced then
-        fence = fence + 1
-        well = well and ask('ZADD', KEYS[fence], 'GT', 'CH', proposed, 'n') == 1
-    end
-    local set = well and ask('SET', KEYS[i], ARGV[from + 1], 'NX', 'PX', ARGV[from + 2])
-    local number = set and set.ok and (fenced and proposed or 0)
-    if number and count == 1 then return number end
-    replies = replies or {}
-    replies[i] = number
-    done = number and done + 1 or done
-end
-if done == count then return replies end
+local replies = {}
 
 -- (common)
 -- (guard)
@@ -106,9 +85,17 @@ local function acquire(i, fence)
         turn, ticket = is_next(tickets, agent, tonumber(ARGV[from + 6]), ARGV[from + 8], mode)
         return kept(tickets, agent, ticket, ms, answer, mode)
     end
-    -- The command came twice: the first one set the number.
-    if mine then return granted(key, fence and number_in(last) or 0) end
-    if behind and (behind < 0 or ARGV[from + 4] - behind <= 0) then return {'late', 0} end
+    -- Native commands of this attempt may have set the key (R24): then it gets a number anew.
+    -- Otherwise the command came twice, and the first one set the number.
+    local anew = mine and strings and not fair and not previous
+    if mine and not anew then return granted(key, fence and number_in(last) or 0) end
+    local ms_left = ARGV[from + 4]
+    if anew then
+        ms_left = math.abs(ms_left)
+    elseif not behind and string.sub(ms_left, 1, 1) == '-' then
+        return {'late', 0}
+    end
+    if behind and (behind < 0 or ms_left - behind <= 0) then return {'late', 0} end
     if fence then
         stored = stored_number(fence, tonumber(proposed) + ahead)
         if not stored then return {'spoiled', -1} end
@@ -136,6 +123,11 @@ local function acquire(i, fence)
             or number_of(stored, proposed)
         store_number(fence, number)
     end
+    if anew then
+        prolong(key, held, ARGV[from + 2]) -- the end that they named may be too early
+        rename(key, held, with_number(value, number))
+        return granted(key, number)
+    end
     local refused = enter(key, with_number(value, number), ARGV[from + 2], held)
     if refused then return refused end
     if fair and ms ~= '0' then redis.call('HDEL', tickets, agent) end
@@ -144,11 +136,9 @@ end
 
 for i = 1, count do
     local fenced = ARGV[size * i - size + 3] ~= '0'
-    if fenced then fences = fences + 1 end
-    if not replies[i] then
-        local well, entry = pcall(acquire, i, fenced and KEYS[fences] or nil)
-        if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
-        replies[i] = entry
-    end
+    if fenced then fence = fence + 1 end
+    local well, entry = pcall(acquire, i, fenced and KEYS[fence] or nil)
+    if not well and type(entry) ~= 'table' then entry = {err = tostring(entry)} end
+    replies[i] = entry
 end
 return count == 1 and replies[1] or replies

@@ -4,7 +4,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "agent/core/core_assert.h"
 #include "agent/redis/replies.h"
@@ -148,6 +147,7 @@ static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
                     [OP_HANDOVER] = SCRIPT_ACQUIRE,
                     [OP_RAISE] = SCRIPT_RAISE,
                     [OP_RENEW] = SCRIPT_EXTEND,
+                    [OP_RESUME] = SCRIPT_EXTEND,
                     [OP_REPAIR] = SCRIPT_EXTEND,
                     [OP_ADOPT] = SCRIPT_EXTEND,
                     [OP_RELEASE] = SCRIPT_RELEASE,
@@ -157,6 +157,7 @@ static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
                    [OP_HANDOVER] = SCRIPT_ACQUIRE_FAIR,
                    [OP_RAISE] = SCRIPT_RAISE,
                    [OP_RENEW] = SCRIPT_EXTEND,
+                   [OP_RESUME] = SCRIPT_COUNT,
                    [OP_REPAIR] = SCRIPT_EXTEND,
                    [OP_ADOPT] = SCRIPT_EXTEND,
                    [OP_RELEASE] = SCRIPT_RELEASE_FAIR,
@@ -166,6 +167,7 @@ static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
                     [OP_HANDOVER] = SCRIPT_ACQUIRE_SLOTS,
                     [OP_RAISE] = SCRIPT_RAISE,
                     [OP_RENEW] = SCRIPT_EXTEND,
+                    [OP_RESUME] = SCRIPT_EXTEND,
                     [OP_REPAIR] = SCRIPT_EXTEND,
                     [OP_ADOPT] = SCRIPT_EXTEND,
                     [OP_RELEASE] = SCRIPT_RELEASE_SLOTS,
@@ -175,6 +177,7 @@ static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
                      [OP_HANDOVER] = SCRIPT_COUNT,
                      [OP_RAISE] = SCRIPT_RAISE_RW,
                      [OP_RENEW] = SCRIPT_EXTEND_RW,
+                     [OP_RESUME] = SCRIPT_COUNT,
                      [OP_REPAIR] = SCRIPT_EXTEND_RW,
                      [OP_ADOPT] = SCRIPT_EXTEND_RW,
                      [OP_RELEASE] = SCRIPT_RELEASE_RW,
@@ -184,6 +187,7 @@ static const enum script_id scripts[FORM_COUNT][OP_COUNT] = {
                        [OP_HANDOVER] = SCRIPT_ACQUIRE_REDISSON,
                        [OP_RAISE] = SCRIPT_RAISE_REDISSON,
                        [OP_RENEW] = SCRIPT_EXTEND_REDISSON,
+                       [OP_RESUME] = SCRIPT_COUNT,
                        [OP_REPAIR] = SCRIPT_EXTEND_REDISSON,
                        [OP_ADOPT] = SCRIPT_EXTEND_REDISSON,
                        [OP_RELEASE] = SCRIPT_RELEASE_REDISSON,
@@ -224,16 +228,18 @@ static const struct asking askings[OP_COUNT] = {
                      .vote = true,
                      .marker = true},
     [OP_RAISE] = {.number = true, .stores = true, .marker = true},
-    [OP_RENEW] = {"renew", .ttl = true, .marker = true},
+    [OP_RENEW] = {"renew", .label = true, .ttl = true, .marker = true},
+    [OP_RESUME] = {"resume", .label = true, .ttl = true, .vote = true, .marker = true},
     [OP_REPAIR] = {"repair", .label = true, .ttl = true, .number = true, .stores = true,
                    .creates = true, .unproved = true, .vote = true, .marker = true},
-    [OP_ADOPT] = {"adopt", .ttl = true, .number = true, .vote = true, .marker = true},
+    [OP_ADOPT] = {"adopt", .label = true, .ttl = true, .number = true, .vote = true,
+                  .marker = true},
     [OP_RELEASE] = {.tickets = true, .vote = true},
     [OP_READ] = {NULL, .label = false},
     [OP_WITHDRAW] = {.tickets = true},
 };
 
-enum { AGENT_DIGITS = 8, VALUE_BEGIN_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1 };
+enum { VALUE_BEGIN_BYTES = TOKEN_RANDOM_CHARS + 1 + AGENT_DIGITS + 1 };
 
 /* Appends the first part of a hold's value: `<random>:<agent>:` for a hold of this agent, or
  * `<random>:` if the hold may be of any agent (D3). */
@@ -397,6 +403,16 @@ static void add_number_key(struct resp *resp, const struct config *config,
     resp_bytes(resp, name.at, name.len);
 }
 
+void asking_keys_by_hand(struct resp *resp, const struct config *config,
+                         const struct send_item *item)
+{
+    add_lock_key(resp, config, item, item->token.has_slot, item->token.slot);
+    if (item->fencing)
+        add_number_key(resp, config, item);
+    if (form_is_fair(item->form))
+        add_ticket_key(resp, config, item);
+}
+
 /* Appends the lock's key, or the keys of all slots if the operation looks at all of them (R20). */
 static void add_lock_keys(struct resp *resp, const struct config *config, enum op op,
                           const struct send_item *item)
@@ -426,6 +442,14 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
             add_number_key(resp, config, &items[i]);
 }
 
+/* Appends the time left for the operation. It is negative if the key is not to be created. */
+static void add_left_ms(struct resp *resp, const struct send_item *item)
+{
+    char digits[RESP_DIGITS_MAX + 1];
+    snprintf(digits, sizeof(digits), "%s%u", item->was_set ? "-" : "", (unsigned)item->left_ms);
+    resp_text(resp, digits);
+}
+
 /* Appends the arguments in the order that the scripts expect: value, ttl, number, time left for the
  * operation, ticket or permits, previous. READ: the holder's part of the value of this agent's
  * hold. RELEASE: the first part of the value, the number (* or empty unless it is to be compared),
@@ -447,11 +471,11 @@ static void add_arguments(struct resp *resp, enum op op, const struct send_item 
     if (asking->ttl)
         resp_number(resp, item->ttl_ms);
     if (op == OP_RELEASE && !compares_number(item))
-        resp_text(resp, item->asked ? "*" : "");
+        resp_text(resp, item->untold ? "+" : item->asked ? "*" : "");
     else if (asking->number || op == OP_RELEASE)
         resp_number(resp, item->fencing ? item->token.fence : 0);
     if (asking->creates)
-        resp_number(resp, item->left_ms);
+        add_left_ms(resp, item);
     if (asking->unproved)
         resp_number(resp, item->unproved);
     if (uses_tickets(op, item)) {
@@ -484,7 +508,7 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
     add_keys(resp, config, group, op, items, count);
     unsigned keys = resp->args;
     resp->args += asking->creates;
-    resp->args += asking_names_vote(config, group, op);
+    resp->args += asking_names_vote(config, group, op); /* Both are asking_own()'s. */
     if (asking->mode != NULL)
         resp_text(resp, asking->mode);
     else if (op == OP_WITHDRAW)
@@ -497,11 +521,147 @@ struct text asking_op(struct resp *resp, const struct config *config, uint8_t gr
     return resp_end(resp);
 }
 
+/* ---- native commands (R24) ---- */
+
+enum { END_DIGITS = 13 }; /* Unix time in ms, until the year 2286. */
+
+static void append_words(struct resp *resp, const char *words)
+{
+    append(resp, words, strlen(words));
+}
+
+/* Sets the numbers of replies, and the bytes. */
+static void end_native(const struct resp *resp, struct native *native, unsigned results)
+{
+    native->results = (uint16_t)results;
+    native->before = (uint16_t)(1u + results); /* MULTI's, and one for each queued command. */
+    native->bytes = (struct text){resp->bytes + resp->at, resp->len - resp->at};
+}
+
+struct native asking_native(struct resp *resp, const struct config *config, uint8_t group,
+                            const struct send_item *items, unsigned count)
+{
+    struct native native = {
+        .count = (uint16_t)count,
+        .takes = true,
+        .spread_ms = native_spread_ms(config->groups[group].node_timeout_ms),
+    };
+    CORE_ASSERT(count >= 1 && count <= NATIVE_ITEMS_MAX);
+    resp_begin(resp);
+    append_words(resp, "*1\r\n$5\r\nMULTI\r\n");
+    for (unsigned i = 0; i < count; i++) {
+        const struct send_item *item = &items[i];
+        CORE_ASSERT(item->fencing == items[0].fencing);
+        append_words(resp, "*6\r\n$3\r\nSET\r\n");
+        add_lock_key(resp, config, item, item->token.has_slot, item->token.slot);
+        add_value(resp, "", item, item->label);
+        append_words(resp, "$2\r\nNX\r\n$4\r\nPXAT\r\n$13\r\n");
+        native.ends[i] = (uint32_t)(resp->len - resp->at);
+        native.ttls_ms[i] = item->ttl_ms;
+        append_words(resp, "0000000000000\r\n");
+        if (item->fencing) {
+            append_words(resp, "*6\r\n$4\r\nZADD\r\n");
+            add_number_key(resp, config, item);
+            append_words(resp, "$2\r\nGT\r\n$2\r\nCH\r\n");
+            resp_number(resp, item->token.fence);
+            append_words(resp, "$1\r\nn\r\n");
+        }
+    }
+    bool votes = asking_names_vote(config, group, OP_ACQUIRE);
+    if (votes)
+        append_words(resp, "*2\r\n$3\r\nGET\r\n$15\r\n" VOTE_KEY "\r\n");
+    append_words(resp, "*1\r\n$4\r\nTIME\r\n*1\r\n$4\r\nEXEC\r\n");
+    end_native(resp, &native, count * (1u + items[0].fencing) + votes + 1u);
+    return native;
+}
+
+enum compare_delete asking_compares(const redisReply *reply)
+{
+    enum compare_delete found = COMPARE_DELETE_NONE;
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
+        const redisReply *name = reply->element[i];
+        if (name->type != REDIS_REPLY_STRING)
+            continue;
+        if (strcmp(name->str, "delifeq") == 0)
+            return COMPARE_DELETE_DELIFEQ;
+        if (strcmp(name->str, "delex") == 0)
+            found = COMPARE_DELETE_DELEX;
+    }
+    return found;
+}
+
+/* Appends the channel on which releases of the key are published (R9). */
+static void add_channel(struct resp *resp, const struct config *config,
+                        const struct send_item *item)
+{
+    static const struct text begin = {KEY_CHANNEL, sizeof(KEY_CHANNEL) - 1};
+    const char *prefix = config->policies[item->policy].prefix;
+    resp_joined(resp, begin, (struct text){prefix, strlen(prefix)}, item->key);
+}
+
+struct native asking_native_release(struct resp *resp, const struct config *config, uint8_t group,
+                                    enum compare_delete how, const struct send_item *items,
+                                    unsigned count)
+{
+    struct native native = {.count = (uint16_t)count};
+    bool is_delex = how == COMPARE_DELETE_DELEX, votes = config->groups[group].guard;
+    CORE_ASSERT(count >= 1 && count <= NATIVE_ITEMS_MAX && how != COMPARE_DELETE_NONE);
+    resp_begin(resp);
+    append_words(resp, "*1\r\n$5\r\nMULTI\r\n");
+    for (unsigned i = 0; i < count; i++) {
+        CORE_ASSERT(items[i].asked && !items[i].numbered);
+        append_words(resp, is_delex ? "*4\r\n$5\r\nDELEX\r\n" : "*3\r\n$7\r\nDELIFEQ\r\n");
+        add_lock_key(resp, config, &items[i], items[i].token.has_slot, items[i].token.slot);
+        if (is_delex)
+            append_words(resp, "$4\r\nIFEQ\r\n");
+        add_value(resp, "", &items[i], items[i].label);
+    }
+    if (votes)
+        append_words(resp, "*2\r\n$3\r\nGET\r\n$15\r\n" VOTE_KEY "\r\n");
+    char head[32];
+    snprintf(head, sizeof(head), "*%u\r\n", count + 2);
+    append_words(resp, head);
+    append_words(resp, "$6\r\nPUBSUB\r\n$6\r\nNUMSUB\r\n");
+    for (unsigned i = 0; i < count; i++)
+        add_channel(resp, config, &items[i]);
+    append_words(resp, "*1\r\n$4\r\nEXEC\r\n");
+    end_native(resp, &native, count + votes + 1u);
+    return native;
+}
+
+void asking_native_ends(const struct native *native, char *bytes, int64_t clock_ms)
+{
+    CORE_ASSERT(native->takes && clock_ms > 0);
+    int64_t latest_ms = clock_ms + native->spread_ms;
+    for (unsigned i = 0; i < native->count; i++) {
+        char digits[RESP_DIGITS_MAX], *at = bytes + native->ends[i];
+        struct text end = digits_of((uint64_t)(latest_ms + native->ttls_ms[i]), digits);
+        CORE_ASSERT(end.len <= END_DIGITS);
+        memset(at, '0', END_DIGITS);
+        memcpy(at + END_DIGITS - end.len, end.at, end.len);
+    }
+}
+
 /* ---- the vote ---- */
 
 bool asking_names_vote(const struct config *config, uint8_t group, enum op op)
 {
-    return is_attempt(op) && config->groups[group].guard;
+    bool counts_by_vote = is_attempt(op) || op == OP_ADOPT || op == OP_RESUME;
+    return counts_by_vote && config->groups[group].guard;
+}
+
+static bool fits_marker(const struct guard *guard, uint8_t master,
+                        const struct proposals *proposals)
+{
+    return proposals->least > guard_floor(guard) && proposals->most <= guard_top(guard, master);
+}
+
+const char *asking_native_vote(const struct guard *guard, uint8_t master, struct instant now,
+                               const struct proposals *proposals)
+{
+    const char *vote = guard_vote(guard, master, now);
+    bool fits = proposals == NULL || fits_marker(guard, master, proposals);
+    return *vote == '=' && fits ? vote : NULL;
 }
 
 struct proposals asking_proposals(const struct config *config, const struct send_item *items,
@@ -518,15 +678,17 @@ struct proposals asking_proposals(const struct config *config, const struct send
     return found;
 }
 
-bool asking_has_own(enum op op)
+bool asking_has_own(const struct config *config, uint8_t group, enum op op)
 {
-    return askings[op].creates;
+    return askings[op].creates || asking_names_vote(config, group, op);
 }
 
-struct text asking_own(char bytes[ASKING_OWN_BYTES], int64_t clock_ms, struct text vote)
+struct text asking_own(char bytes[ASKING_OWN_BYTES], enum op op, int64_t clock_ms, struct text vote)
 {
     char digits[RESP_DIGITS_MAX + 1];
     CORE_ASSERT(clock_ms >= 0);
+    if (!askings[op].creates)
+        return vote;
     int count = snprintf(digits, sizeof(digits), "%lld", (long long)clock_ms),
         len = snprintf(bytes, ASKING_OWN_BYTES, "$%d\r\n%s\r\n%.*s", count, digits, (int)vote.len,
                        vote.at);
@@ -541,137 +703,13 @@ struct text asking_no_vote(void)
 }
 
 struct text asking_vote(char bytes[ASKING_VOTE_BYTES], const struct guard *guard, uint8_t master,
-                        struct instant now, const struct proposals *proposals)
+                        struct instant now, enum op op, const struct proposals *proposals)
 {
-    const char *vote = guard_vote(guard, master, now);
-    bool fits =
-        proposals->least > guard_floor(guard) && proposals->most <= guard_top(guard, master);
+    bool takes = is_attempt(op), fits = !takes || fits_marker(guard, master, proposals);
+    const char *vote = takes ? guard_vote(guard, master, now) : guard_known_vote(guard, master);
     int len = *vote == '\0' ? snprintf(bytes, ASKING_VOTE_BYTES, "$0\r\n\r\n")
                             : snprintf(bytes, ASKING_VOTE_BYTES, "$%zu\r\n%c%s\r\n", strlen(vote),
                                        fits ? *vote : '!', vote + 1);
     CORE_ASSERT(len > 0 && len < ASKING_VOTE_BYTES);
     return (struct text){bytes, (size_t)len};
-}
-
-/* ---- the marker ---- */
-
-enum { EPOCH_BYTES = 8 };
-
-struct text asking_marker(struct resp *resp, const struct guard_ask *ask, const char *run_id,
-                          int64_t wall_us, bool whole)
-{
-    unsigned char random[EPOCH_BYTES];
-    char epoch[2 * EPOCH_BYTES + 1];
-    ssize_t drawn = getrandom(random, sizeof(random), 0);
-    CORE_ASSERT(drawn == sizeof(random));
-    for (unsigned i = 0; i < EPOCH_BYTES; i++)
-        snprintf(epoch + 2 * (size_t)i, 3, "%02x", random[i]);
-    return asking_marker_as(resp, ask, run_id, epoch, wall_us, whole);
-}
-
-struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, const char *run_id,
-                             const char *epoch, int64_t wall_us, bool whole)
-{
-    resp_begin(resp);
-    resp_text(resp, whole ? "EVAL" : "EVALSHA");
-    resp_text(resp, whole ? redis_scripts[SCRIPT_MARKER].text : redis_scripts[SCRIPT_MARKER].sha);
-    resp_number(resp, 3);
-    resp_text(resp, MARKER_KEY);
-    resp_text(resp, VOTE_KEY);
-    resp_text(resp, LAYOUTS_KEY);
-    resp_text(resp, run_id);
-    resp_text(resp, epoch);
-    resp_number(resp, ask->max_ttl_ms);
-    resp_text(resp, guard_question_word(ask->question));
-    resp_number(resp, ask->lift);
-    resp_text(resp, ask->others);
-    resp_number(resp, wall_us > 0 ? (uint64_t)wall_us : 0);
-    resp_text(resp, ask->epoch);
-    resp_number(resp, ask->top);
-    resp_number(resp, ask->told);
-    resp_number(resp, ask->has_replicas);
-    resp_text(resp, ask->layout_name);
-    resp_bytes(resp, ask->layout.at, ask->layout.len);
-    resp_number(resp, ask->keep_ms);
-    resp_text(resp, ask->neighbours);
-    return resp_end(resp);
-}
-
-/* Returns a number of a marker. A reply that no marker has, such as a double that Redis made an
- * integer of, becomes a number that was never granted. */
-static uint64_t number_in(const redisReply *reply)
-{
-    return reply->integer < 0 || reply->integer > LIMIT_FENCE ? LIMIT_FENCE
-                                                              : (uint64_t)reply->integer;
-}
-
-/* The places in a marker's reply. */
-enum {
-    EPOCH,
-    LEFT,
-    MAX_TTL,
-    TOP,
-    FLOOR,
-    TOLD,
-    VOTE,
-    SPOILED,
-    TIME,
-    NOTED,
-    AT_WORK,
-    OTHERS,
-    FIELDS
-};
-
-int64_t asking_marker_time_ms(const redisReply *reply)
-{
-    return reply->element[TIME]->integer;
-}
-
-/* Reads the layouts of a marker's reply: pairs of ms and a text (R23). */
-static bool read_layouts(redisReply *const *is, struct guard_layouts *ret_layouts)
-{
-    const redisReply *others = is[OTHERS];
-    if (is[NOTED]->type != REDIS_REPLY_INTEGER || is[AT_WORK]->type != REDIS_REPLY_INTEGER ||
-        others->type != REDIS_REPLY_ARRAY || others->elements % 2 != 0 ||
-        others->elements / 2 > GUARD_OTHERS)
-        return false;
-    *ret_layouts = (struct guard_layouts){.noted = is[NOTED]->integer == 1,
-                                          .at_work = number_in(is[AT_WORK]),
-                                          .count = (unsigned)others->elements / 2};
-    for (unsigned i = 0; i < ret_layouts->count; i++) {
-        const redisReply *left = others->element[2 * (size_t)i],
-                         *text = others->element[2 * (size_t)i + 1];
-        if (left->type != REDIS_REPLY_INTEGER || text->type != REDIS_REPLY_STRING ||
-            left->integer < 0)
-            return false;
-        ret_layouts->others[i].left_ms =
-            left->integer > REPLY_MS_MAX ? REPLY_MS_MAX : left->integer;
-        ret_layouts->others[i].text = (struct text){text->str, text->len};
-    }
-    return true;
-}
-
-bool asking_read_marker(const redisReply *reply, struct guard_answer *ret_answer,
-                        struct guard_layouts *ret_layouts)
-{
-    redisReply *const *is = reply->element;
-    bool fits = reply->type == REDIS_REPLY_ARRAY && reply->elements == FIELDS;
-    for (unsigned i = 0; fits && i < NOTED; i++)
-        fits = is[i]->type == (i == EPOCH || i == VOTE ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER);
-    if (!fits || !read_layouts(is, ret_layouts) || is[EPOCH]->len == 0 ||
-        is[EPOCH]->len >= GUARD_WORD_BYTES || is[VOTE]->len >= GUARD_VOTE_BYTES ||
-        is[LEFT]->integer < 0 || is[MAX_TTL]->integer < 0 || is[MAX_TTL]->integer > UINT32_MAX ||
-        is[TOLD]->integer < GUARD_NOT_TOLD || is[TOLD]->integer > GUARD_GUESSED)
-        return false;
-    *ret_answer = (struct guard_answer){
-        .left_ms = is[LEFT]->integer > REPLY_MS_MAX ? REPLY_MS_MAX : is[LEFT]->integer,
-        .max_ttl_ms = (uint32_t)is[MAX_TTL]->integer,
-        .top = number_in(is[TOP]),
-        .floor = number_in(is[FLOOR]),
-        .told = (enum guard_told)is[TOLD]->integer,
-        .spoiled = is[SPOILED]->integer != 0,
-    };
-    snprintf(ret_answer->epoch, sizeof(ret_answer->epoch), "%s", is[EPOCH]->str);
-    snprintf(ret_answer->vote, sizeof(ret_answer->vote), "%s", is[VOTE]->str);
-    return true;
 }

@@ -52,6 +52,8 @@ void resp_wipe(struct resp *resp);
 #define MARKER_KEY "lockagent:marker"
 #define VOTE_KEY "lockagent:votes"
 #define LAYOUTS_KEY "lockagent:layouts"
+/* The channel of one key: the prefix of the lock and the key follow (R9). */
+#define KEY_CHANNEL "lockagent:channel:"
 /* The channel of all agents that wait for a key; nothing is published there (R9). No key has this
  * name: none begins with a slash. */
 #define WAITING_CHANNEL "lockagent:channel:/"
@@ -73,6 +75,57 @@ struct proposals {
 struct text asking_op(struct resp *resp, const struct config *config, uint8_t group, enum op op,
                       const struct send_item *items, unsigned count);
 
+#define NATIVE_ITEMS_MAX 50
+static_assert(NATIVE_ITEMS_MAX >= LIMIT_BATCH, "the largest batch must fit");
+
+/* The largest clock of a master for native commands, in ms of unix time: in the year 2255, in which
+ * fencing numbers end (R12). The ends of leases have 13 digits until the year 2286. */
+#define NATIVE_CLOCK_MS_MAX (LIMIT_FENCE / 1000)
+
+/* How a master compares and deletes (R24). Valkey has the first command since 9.0, Redis the second
+ * one since 8.4. */
+enum compare_delete { COMPARE_DELETE_NONE, COMPARE_DELETE_DELIFEQ, COMPARE_DELETE_DELEX };
+
+/* A call of native commands that takes or releases locks (R24). The leases that it takes end at
+ * times that differ by master. */
+struct native {
+    struct text bytes;                  /* Valid until the resp begins another command. */
+    uint16_t count;                     /* Items. */
+    uint16_t before;                    /* Replies to the commands before EXEC. */
+    uint16_t results;                   /* Elements of EXEC's reply. */
+    bool takes;                         /* It takes locks: asking_native_ends() is needed. */
+    int64_t spread_ms;                  /* native_spread_ms() of the group. */
+    uint32_t ends[NATIVE_ITEMS_MAX];    /* The places of the items' ends in the bytes. */
+    uint32_t ttls_ms[NATIVE_ITEMS_MAX]; /* The leases of the items. */
+};
+
+/* Builds the call: MULTI, for each item SET and, with fencing, ZADD, then GET of the vote if the
+ * group is guarded, TIME, and EXEC. The items have the form that form_is_native() allows, and are
+ * all numbered or none. */
+struct native asking_native(struct resp *resp, const struct config *config, uint8_t group,
+                            const struct send_item *items, unsigned count);
+
+/* Returns how the server compares and deletes. `reply`: names of its commands. */
+enum compare_delete asking_compares(const redisReply *reply);
+
+/* Builds the call that releases locks: MULTI, for each item DELIFEQ or DELEX, then GET of the vote
+ * if the group is guarded, PUBSUB NUMSUB of the items' channels, and EXEC. The holders asked for
+ * it, and the items have all that their values consist of. `how` is not COMPARE_DELETE_NONE. */
+struct native asking_native_release(struct resp *resp, const struct config *config, uint8_t group,
+                                    enum compare_delete how, const struct send_item *items,
+                                    unsigned count);
+
+/* Writes the ends of the items' leases into `bytes`, which are the call's. `clock_ms`: a lower
+ * bound of the master's clock, 1 to NATIVE_CLOCK_MS_MAX. The leases are not shorter than asked for
+ * if the commands run while the clock shows at most `spread_ms` more. */
+void asking_native_ends(const struct native *native, char *bytes, int64_t clock_ms);
+
+/* Returns the vote of this master, as `guard` knows it, for native commands. Returns NULL if the
+ * script must decide: there is none, it names a replication history (R21), or a proposal is not
+ * above the floor, or is above the top. `proposals` NULL: the commands propose nothing. */
+const char *asking_native_vote(const struct guard *guard, uint8_t master, struct instant now,
+                               const struct proposals *proposals);
+
 /* Returns the number of the bucket in which the number of a lock is kept (R12). */
 unsigned asking_bucket(const char *lock_key);
 
@@ -83,29 +136,41 @@ struct text asking_number_key(char bytes[ASKING_NUMBER_KEY_BYTES],
                               const struct config_policy *policy, struct text key, bool has_slot,
                               uint8_t slot);
 
-/* Returns true if the operation creates keys. Then a reading of each master's clock follows the
- * arguments (R5). */
-bool asking_has_own(enum op op);
+/* Appends the keys of one lock for a command by hand: the lock's, its number's if the policy
+ * fences, and its tickets' if it has them. Of the item its policy, key, slot, form and fencing
+ * count. */
+void asking_keys_by_hand(struct resp *resp, const struct config *config,
+                         const struct send_item *item);
+
+/* Returns true if an argument for each master follows: the operation creates keys or names the
+ * vote. */
+bool asking_has_own(const struct config *config, uint8_t group, enum op op);
 
 /* Builds the last arguments of such an operation for one master: a lower bound of its clock (0: not
- * known), and `vote` if it is not empty. Written into `bytes`. */
-struct text asking_own(char bytes[ASKING_OWN_BYTES], int64_t clock_ms, struct text vote);
+ * known) if the operation creates keys (R5), and `vote` if it is not empty. Written into
+ * `bytes`. */
+struct text asking_own(char bytes[ASKING_OWN_BYTES], enum op op, int64_t clock_ms,
+                       struct text vote);
 
-/* Returns true if the operation takes locks in a guarded group. Then it names the vote that the
- * agent knows. */
+/* Returns true if the operation counts only with the vote that the agent knows, and the group is
+ * guarded: it takes locks, or it is the first that this process does for a hold (R24). */
 bool asking_names_vote(const struct config *config, uint8_t group, enum op op);
 
 struct proposals asking_proposals(const struct config *config, const struct send_item *items,
                                   unsigned count);
 
-/* Builds the argument with the vote of this master, as `guard` knows it. It is marked if a proposal
- * is not above the floor, or is above the top. Written into `bytes`. */
+/* Builds the argument with the vote of this master, as `guard` knows it. For operations that take
+ * locks it is marked if a proposal is not above the floor, or is above the top. Written into
+ * `bytes`. */
 struct text asking_vote(char bytes[ASKING_VOTE_BYTES], const struct guard *guard, uint8_t master,
-                        struct instant now, const struct proposals *proposals);
+                        struct instant now, enum op op, const struct proposals *proposals);
 
 /* Returns true if Redisson puts braces around the name after its own prefix. It does so unless the
  * name has braces (R22). */
 bool asking_adds_braces(const char *prefix, struct text key);
+
+/* Returns the script's word for the question. */
+const char *asking_question_word(enum guard_question question);
 
 /* Builds the call of the marker's script (D5.3) for the server process `run_id` ("": not known).
  * `wall_us` is the agreed time in us of unix time. With `whole` the text of the script is sent, for

@@ -16,117 +16,8 @@
 #include "agent/base/text.h"
 #include "agent/core/core_assert.h"
 #include "agent/redis/asking.h"
-#include "agent/redis/auth.h"
-#include "agent/redis/blocking.h"
-#include "agent/redis/outcomes.h"
-#include "agent/redis/replies.h"
+#include "agent/redis/visit.h"
 #include "new_script.h"
-
-/* ---- a visit to the masters of a group ---- */
-
-/* Connections to the masters of one group without a loop, for commands by hand. There is one to
- * each master. It is logged in, and stays open until the visit ends. */
-struct visit {
-    const struct config_group *group;
-    struct resp *resp; /* Commands are built here, one at a time. */
-    char says[160];    /* The last error. */
-    struct visited {
-        struct blocking *blocking; /* NULL: no connection. */
-        char run_id[48];           /* "": the server does not tell it (no right to INFO). */
-    } masters[LIMIT_MASTERS];
-};
-
-/* Begins a visit without connections. `resp` is the caller's and is used until visit_close(). */
-static void visit_begin(struct visit *visit, const struct config_group *group, struct resp *resp)
-{
-    *visit = (struct visit){.group = group, .resp = resp};
-}
-
-static void hang_up(struct visited *master)
-{
-    if (master->blocking != NULL)
-        blocking_close(master->blocking);
-    master->blocking = NULL;
-}
-
-/* Sends a command to a connected master. Returns NULL, with the error in `says`, if there was no
- * reply or an error. A connection without a reply is closed. The caller frees the reply with
- * freeReplyObject(). The server's own error text is not repeated, because it may quote a secret. */
-static redisReply *visit_ask(struct visit *visit, size_t master, struct text command)
-{
-    struct visited *at = &visit->masters[master];
-    redisReply *reply = blocking_ask(at->blocking, command, visit->says, sizeof(visit->says));
-    if (reply == NULL)
-        hang_up(at);
-    if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
-        outcome_describe(outcome_of_error(reply->str), NULL, visit->says, sizeof(visit->says));
-        freeReplyObject(reply);
-        return NULL;
-    }
-    return reply;
-}
-
-static bool do_well(struct visit *visit, size_t master, struct text command)
-{
-    redisReply *reply = visit_ask(visit, master, command);
-    freeReplyObject(reply);
-    return reply != NULL;
-}
-
-static bool log_in(struct visit *visit, size_t index)
-{
-    const struct config_master *master = &visit->group->masters[index];
-    struct text command;
-    int asks =
-        auth_ask(visit->resp, visit->group, master, &command, visit->says, sizeof(visit->says));
-    bool well = asks >= 0;
-    if (asks > 0) {
-        well = do_well(visit, index, command);
-        resp_wipe(visit->resp);
-    }
-    if (well && master->db != 0) {
-        resp_begin(visit->resp);
-        resp_text(visit->resp, "SELECT");
-        resp_number(visit->resp, (uint64_t)master->db);
-        well = do_well(visit, index, resp_end(visit->resp));
-    }
-    return well;
-}
-
-/* Reads the server's run id; "" if INFO is refused. Returns false if the connection has ended. */
-static bool ask_run_id(struct visit *visit, size_t master, char *run_id, size_t size)
-{
-    run_id[0] = '\0';
-    resp_begin(visit->resp);
-    resp_text(visit->resp, "INFO");
-    resp_text(visit->resp, "server");
-    redisReply *reply = visit_ask(visit, master, resp_end(visit->resp));
-    if (reply != NULL && reply->type == REDIS_REPLY_STRING)
-        info_field(reply->str, "run_id", run_id, size);
-    freeReplyObject(reply);
-    return visit->masters[master].blocking != NULL;
-}
-
-/* Connects to a master, logs in, selects its database, and reads its run id. Returns false, with
- * the error in `says`, if that fails; then there is no connection. */
-static bool visit_open(struct visit *visit, size_t master)
-{
-    struct visited *at = &visit->masters[master];
-    at->blocking = blocking_open(visit->group, &visit->group->masters[master], visit->says,
-                                 sizeof(visit->says));
-    bool well = at->blocking != NULL && log_in(visit, master) &&
-                ask_run_id(visit, master, at->run_id, sizeof(at->run_id));
-    if (!well)
-        hang_up(at);
-    return well;
-}
-
-/* Closes all connections. */
-static void visit_close(struct visit *visit)
-{
-    for (size_t m = 0; m < visit->group->master_count; m++)
-        hang_up(&visit->masters[m]);
-}
 
 /* ---- trust ---- */
 
@@ -258,14 +149,14 @@ static bool tell_master(struct trusting *group, size_t master, trust_say *say)
     return votes(to);
 }
 
-/* Makes the master forget the layouts at work (R23). Agents at work note theirs again within a
- * second; those that were refused remember what refused them. */
+/* Makes the master forget the layouts at work (R23). Agents at work note theirs again within
+ * seconds; those that were refused remember what refused them. */
 static void forget_layouts(struct visit *visit, size_t master)
 {
     resp_begin(visit->resp);
     resp_text(visit->resp, "DEL");
     resp_text(visit->resp, LAYOUTS_KEY);
-    do_well(visit, master, resp_end(visit->resp));
+    visit_do(visit, master, resp_end(visit->resp));
 }
 
 /* Returns the number of masters of the group that still do not vote. */
@@ -396,7 +287,7 @@ static bool call_master(struct newcomers *group, size_t master, const char *call
     struct visit *visit = &group->visit;
     group->found[master] = FOUND_NOTHING;
     char run_id[sizeof(visit->masters[master].run_id)];
-    if (!ask_run_id(visit, master, run_id, sizeof(run_id)))
+    if (!visit_ask_run_id(visit, master, run_id, sizeof(run_id)))
         return false;
     if (strcmp(run_id, visit->masters[master].run_id) != 0) { /* Since visit_open(). */
         snprintf(visit->says, sizeof(visit->says), "the server process has changed");

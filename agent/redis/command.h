@@ -37,6 +37,8 @@ struct command {
     redisReply *kept;
     enum op op;
     uint8_t group;
+    uint16_t native_results; /* Native commands: elements of EXEC's reply. */
+    bool native_fencing;     /* The same, of an acquire: each item is numbered. */
     uint32_t greeting;    /* Number of the greeting that asked. Replies to an earlier greeting are
                            * ignored. */
     uint16_t room, count; /* `room`: capacity of `refs`; `count`: number of refs used. */

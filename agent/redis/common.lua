@@ -11,7 +11,7 @@
 --   an error
 -- A list has these columns, and ends at the last one that is known: word, ms that are left or a
 -- number, label (of `spoiled`: 'tickets' if it is the key of the tickets), the number of a ticket
--- or the slots, mode, number of readers, number of waiters.
+-- or the slots, mode, number of readers, number of waiters, '<agent>:<number>' of a read value.
 -- Fencing numbers stay the texts that are stored and sent. They become numbers only for arithmetic.
 -- Results go to redis.call as numbers, because tostring() gives 1.76e+15 (R12).
 
@@ -94,6 +94,12 @@ local function number_in(value)
     return at == front + 51 and number or nil
 end
 
+-- Returns '<agent>:<number>' of a value, and '' if the value has another shape.
+local function name_in(value)
+    local number = number_in(value)
+    return number and string.sub(value, front + 42, front + 50 + #number) or ''
+end
+
 -- Returns the label of a value, and '' if the value has another shape. A label that is too long is
 -- cut to one byte more than the longest valid label, so that the agent can see it.
 local function label_of(value)
@@ -111,6 +117,17 @@ local function with_number(value, number)
     local rest = front + 51 + #number_in(value)
     return string.sub(value, 1, front + 50) .. string.format('%.0f', number)
         .. string.sub(value, rest)
+end
+
+-- Returns the name by which `lockagent unlock` knows a hold: the first 12 digits of its random
+-- part. The other 28 stay secret.
+local function name_of(value)
+    return string.sub(value, front + 1, front + 12)
+end
+
+-- Returns the key of the tombstone that an unlocked hold leaves on a master (R25).
+local function tombstone_of(key, name)
+    return 'lockagent:unlocked:' .. name .. ':' .. key
 end
 
 -- Returns whether both values name the same agent.

@@ -3,6 +3,7 @@ them.
 
 usage: embed.py OUT.h
        embed.py OUT.h --alone SCRIPT.lua
+       embed.py OUT.h --by-form SCRIPT.lua
 
 Each form of a lock (agent/core/types.h) has scripts of its own, made of the same files. A script
 begins with `local form = '...'`. The line `-- (common)` is replaced by the parts of its form. If a
@@ -12,7 +13,8 @@ and the code of its usual case comes before them. A function or variable of a la
 the one of the same name in an earlier part. For the same reason a line `if form == '...' then ...
 end` is left out of the scripts of other forms, and so is a function that nothing else uses. A line
 `-- (NAME)` is replaced by the text of NAME.lua.
---alone makes a string of one script that is in no table, named after its file.
+--alone makes a string of one script that is in no table, named after its file. --by-form makes the
+entries of a table of one script: its text for each form.
 """
 
 import hashlib
@@ -145,6 +147,15 @@ def alone(out, path):
         header.write(bytes_of(text) + "};\n")
 
 
+def by_form(out, path):
+    with open(out, "w", encoding="ascii") as header:
+        header.write("/* Made by embed.py: do not edit. */\n")
+        for _, form, parts, _ in FORMS:
+            if form:
+                text = text_of(os.path.splitext(os.path.basename(path))[0], form, parts.split())
+                header.write(f"    [FORM_{form.upper()}] = (const char[]){{\n{bytes_of(text)}}},\n")
+
+
 def main(out):
     with open(out, "w", encoding="ascii") as header:
         header.write("/* Made by embed.py: do not edit. */\n")
@@ -158,6 +169,8 @@ def main(out):
 if __name__ == "__main__":
     if sys.argv[2:3] == ["--alone"]:
         alone(sys.argv[1], sys.argv[3])
+    elif sys.argv[2:3] == ["--by-form"]:
+        by_form(sys.argv[1], sys.argv[3])
     elif len(sys.argv) == 2:
         main(sys.argv[1])
     else:

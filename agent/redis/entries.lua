@@ -90,3 +90,12 @@ local function leave(key, entry)
     if rest then redis.call('PEXPIREAT', key, rest.ends) end
     return not rest or mode_of(entry) ~= 'r'
 end
+
+-- Returns all live entries.
+local function values_of(key)
+    local values = {}
+    for _, entry in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+        if end_of(key, entry) then values[#values + 1] = entry end
+    end
+    return values
+end

@@ -1,27 +1,33 @@
 -- Renews, repairs or adopts locks. No lease is ever shortened (R7).
--- ARGV: renew|repair|adopt, then for each item: value and ttl. A repair and an adoption have also
--- the number (0: no fencing). A repair has also for how long it may create the key (deadline.lua),
--- and 1 if no round proves that the lock was not released elsewhere. Then only a master without a
--- vote creates the key (R7). After the items of a repair comes the clock. An adoption works for the
--- hold of any agent and does not know the mode. It needs exactly the number in the value, and
--- writes the agent's name into it. A renewal and a repair need the agent's name in the value, and
--- correct the number (D3).
+-- ARGV: renew|resume|repair|adopt, then for each item: value and ttl. A repair and an adoption
+-- have also the number (0: no fencing). A repair has also for how long it may create the key
+-- (deadline.lua), and 1 if no round proves that the lock was not released elsewhere. Then only a
+-- master without a vote creates the key (R7). After the items of a repair comes the clock. An
+-- adoption works for the hold of any agent and does not know the mode. It needs exactly the number
+-- in the value, and writes the agent's name into it. A renewal and a repair need the agent's name
+-- in the value, and correct the number (D3). All of them write the label, unless theirs is empty
+-- (D3.9).
 -- KEYS: the lock keys of all items; vote and marker if the group is guarded, but a renewal has the
--- marker alone; and for a repair the keys of the numbers of those that fence. A master without a
--- vote may have forgotten the lock, and answers 'guarded' to an adoption in place of -1 (D3).
+-- marker alone; and for a repair the keys of the numbers of those that fence.
+-- A resumption is the first renewal by a new process. If the group is guarded, the last argument of
+-- a resumption and of an adoption is the vote that the agent knows. A master with another vote may
+-- have forgotten the lock, and a native command may have set the key anew since. It extends the
+-- lock, and answers 'guarded' (R24). To an adoption it answers the same in place of -1 (D3).
+-- A renewal, a resumption and a repair of a hold that `lockagent unlock` has deleted answer
+-- 'unlocked' (R25).
 -- Answers a list, or 0 if all items answer 0. No item can make another one fail. If a token is
 -- missing, its key has room for it, and the group is guarded, then the list ends with the marker's
 -- epoch ('': no marker). A new epoch shows that the master has forgotten its data (R7).
 local mode, missing = ARGV[1], false
 local size = mode == 'repair' and 5 or mode == 'adopt' and 3 or 2
-local count, done, locks = (#ARGV - (mode == 'repair' and 2 or 1)) / size, 0, {}
+local more = (#ARGV - 1) % size -- after the items
+local count, done, locks = (#ARGV - 1 - more) / size, 0, {}
 
--- The usual case: the lock is there, with its number.
+-- The usual case: the lock is there, with its number and its label.
 if mode == 'renew' and form == 'plain' then
     locks = redis.pcall('MGET', unpack(KEYS, 1, count)) -- refused as a whole: nothing is there
     for i = 1, count do
-        local own, value = ARGV[2 * i], locks[i]
-        if value and string.sub(value, 1, #own) == own then
+        if locks[i] == ARGV[2 * i] then
             local set = redis.pcall('PEXPIRE', KEYS[i], ARGV[2 * i + 1], 'GT')
             if set == 0 or set == 1 then locks[i], done = 0, done + 1 end
         end
@@ -33,6 +39,9 @@ local vote = KEYS[count + 1] == 'lockagent:votes' and KEYS[count + 1]
 local marker = KEYS[mode == 'renew' and count + 1 or vote and count + 2]
 
 -- (common)
+local known = more == 1 and mode ~= 'repair' and ARGV[#ARGV]
+local same = known and redis.pcall('GET', vote) == known
+local counts = not known or same and not has_followed(known)
 local clock = mode == 'repair' and ARGV[#ARGV] or '0'
 -- (deadline)
 
@@ -66,9 +75,14 @@ local function extend(key, fence, value, ttl, number, may_ms, unproved)
         if wrong then return {'misnumbered', tonumber(there or 0)} end
         ends = prolong(key, found, ttl, ends)
         set_right(key, found, value, ends)
+        if not counts then return {'guarded', 0} end
         if adopts then return {'adopted', number, label_of(found), 0, mode_of(found), 0} end
         return fence and raised(fence, number) or 0 -- only the lease counts
     end
+    -- R25: an unlocked hold is never repaired.
+    local unlocked = not found and not adopts
+        and redis.pcall('GET', tombstone_of(key, name_of(value)))
+    if type(unlocked) == 'string' then return {'unlocked', 0} end
     local answer = denied(key, held, mode_of(value), found, ends)
     if answer ~= -1 then return answer end
     missing = true
@@ -79,7 +93,7 @@ end
 local replies, fences = {}, vote and count + 2 or count
 for i = 1, count do
     local at, fence = size * i - size + 2, nil
-    local number = mode ~= 'renew' and tonumber(ARGV[at + 2])
+    local number = size > 2 and tonumber(ARGV[at + 2])
     if mode == 'repair' and number > 0 then
         fences = fences + 1
         fence = KEYS[fences]
@@ -93,9 +107,7 @@ for i = 1, count do
     end
 end
 if missing and marker then
-    if mode == 'adopt' and replies[1] == -1 and is_guarded('*', vote) then
-        replies[1] = {'guarded', 0}
-    end
+    if mode == 'adopt' and replies[1] == -1 and not counts then replies[1] = {'guarded', 0} end
     local epoch = redis.pcall('HGET', marker, 'epoch')
     replies[#replies + 1] = type(epoch) == 'string' and epoch or ''
 end

@@ -2,9 +2,9 @@
  *
  * Each step sends one or more commands. The next step begins when all of them have been answered
  * well. An error that passes by itself (LOADING, BUSY, ...) pauses the greeting, which then begins
- * again from the first step on the same pipeline. Any other error ends the pipeline. Errors of
- * optional steps are ignored. A reply that is not a possible one ends the pipeline in every
- * step. */
+ * again from the first step on the same pipeline. Any other error ends the pipeline. An optional
+ * step may be refused: this is reported, and the greeting continues. A reply that is not a possible
+ * one ends the pipeline in every step. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,7 +27,7 @@ struct step {
     /* Takes a reply that is not an error. Returns false if it is not a possible one. NULL: any
      * reply is. */
     bool (*take)(struct master *master, const struct command *command, const redisReply *reply);
-    bool optional;
+    enum redis_optional optional; /* REDIS_OPTIONAL_NONE: the step is needed. */
     /* Returns true if the greeting may continue after this error. NULL: never. */
     bool (*waits)(struct master *master, enum redis_outcome outcome);
     bool secret; /* The server's error text is not repeated, because it may quote a secret. */
@@ -98,6 +98,23 @@ static bool take_script(struct master *master, const struct command *command,
     return ask_has_loaded(reply);
 }
 
+/* Asks for a script that no server has. Without a guard no other step runs a script, and a master
+ * that runs none would grant locks by native commands (R24) that cannot be renewed. */
+static int ask_to_run(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    if (master->group_config->guard)
+        return 0;
+    ASK(master, heard_step, "EVALSHA", "0000000000000000000000000000000000000000", "0");
+    return 1;
+}
+
+static bool run_waits(struct master *master, enum redis_outcome outcome)
+{
+    (void)master;
+    return outcome == REDIS_OUTCOME_NOSCRIPT;
+}
+
 static int ask_info(struct master *master, char *why, size_t why_size)
 {
     (void)why, (void)why_size;
@@ -106,7 +123,8 @@ static int ask_info(struct master *master, char *why, size_t why_size)
     ASK(master, heard_step, "INFO", "replication");
     ASK(master, heard_step, "INFO", "memory");
     ASK(master, heard_step, "INFO", "cluster");
-    return 4;
+    ASK(master, heard_step, "INFO", "clients");
+    return 5;
 }
 
 static bool take_info(struct master *master, const struct command *command, const redisReply *reply)
@@ -150,6 +168,23 @@ static bool take_client_id(struct master *master, const struct command *command,
     (void)command;
     master->client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
     return reply->type == REDIS_REPLY_INTEGER;
+}
+
+/* Asks which commands the server has that compare and delete (R24). */
+static int ask_what_compares(struct master *master, char *why, size_t why_size)
+{
+    (void)why, (void)why_size;
+    master->compares = COMPARE_DELETE_NONE;
+    ASK(master, heard_step, "COMMAND", "LIST", "FILTERBY", "PATTERN", "del*");
+    return 1;
+}
+
+static bool take_what_compares(struct master *master, const struct command *command,
+                               const redisReply *reply)
+{
+    (void)command;
+    master->compares = asking_compares(reply);
+    return reply->type == REDIS_REPLY_ARRAY;
 }
 
 /* Names the connection after this machine or pod, so that CLIENT LIST on a master finds an agent
@@ -201,14 +236,19 @@ static const struct step steps[] = {
     {"AUTH", .ask = ask_auth, .secret = true},
     {"SELECT", .ask = ask_select},
     {"PING", .words = {"PING"}},
-    {"SCRIPT EXISTS", .ask = ask_what_exists, .take = take_what_exists, .optional = true},
+    {"SCRIPT EXISTS", .ask = ask_what_exists, .take = take_what_exists,
+     .optional = REDIS_OPTIONAL_SCRIPT_EXISTS},
     {"SCRIPT LOAD", .ask = ask_to_load, .take = take_script},
-    {"INFO", .ask = ask_info, .take = take_info, .optional = true},
-    {"CLIENT KILL", .ask = ask_kill, .take = take_kill, .optional = true},
-    {"marker", .ask = ask_marker, .take = take_marker, .waits = marker_waits},
-    {"CLIENT ID", .words = {"CLIENT", "ID"}, .take = take_client_id, .optional = true},
-    {"TIME", .words = {"TIME"}, .take = health_take_time, .optional = true},
-    {"CLIENT SETNAME", .ask = ask_name, .optional = true},
+    {"EVALSHA", .ask = ask_to_run, .waits = run_waits},
+    {"INFO", .ask = ask_info, .take = take_info, .optional = REDIS_OPTIONAL_INFO},
+    {"CLIENT KILL", .ask = ask_kill, .take = take_kill, .optional = REDIS_OPTIONAL_CLIENT_KILL},
+    {"EVALSHA of the marker", .ask = ask_marker, .take = take_marker, .waits = marker_waits},
+    {"CLIENT ID", .words = {"CLIENT", "ID"}, .take = take_client_id,
+     .optional = REDIS_OPTIONAL_CLIENT_ID},
+    {"TIME", .words = {"TIME"}, .take = health_take_time, .optional = REDIS_OPTIONAL_TIME},
+    {"COMMAND LIST", .ask = ask_what_compares, .take = take_what_compares,
+     .optional = REDIS_OPTIONAL_COMMAND_LIST},
+    {"CLIENT SETNAME", .ask = ask_name, .optional = REDIS_OPTIONAL_CLIENT_SETNAME},
 };
 enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
 
@@ -292,6 +332,10 @@ static void heard_step(struct master *master, const struct command *command,
         step_refused(master, step, reply->str);
         return;
     }
+    if (is_error && step->optional)
+        master_refuses(master, step->optional, reply->str);
+    else
+        master_accepts(master, step->optional);
     if (!is_error && step->take != NULL && !step->take(master, command, reply)) {
         char why[160];
         snprintf(why, sizeof(why), "%s: not a possible reply", step->name);

@@ -42,9 +42,12 @@ void health_take_info(struct master *master, const char *info)
     info_field(info, "role", master->health.role, sizeof(master->health.role));
     info_field(info, "maxmemory_policy", master->health.policy, sizeof(master->health.policy));
     info_field(info, "maxmemory", master->health.maxmemory, sizeof(master->health.maxmemory));
-    char cluster[4] = "";
+    char cluster[4] = "", clients[12] = "";
     info_field(info, "cluster_enabled", cluster, sizeof(cluster));
     master->health.cluster |= strcmp(cluster, "1") == 0;
+    info_field(info, "connected_clients", clients, sizeof(clients));
+    if (*clients)
+        master->health.clients = (uint32_t)strtoul(clients, NULL, 10);
     if (strstr(info, "connected_slaves:") != NULL)
         master->health.replicas = replicas_of(info);
 }

@@ -11,6 +11,7 @@
  *   subscriber.c   receives the releases of watched keys (R9)
  *   health.c       finds the faults that make a master degraded (D5.4)
  *   marker.c       carries out the guard: markers, epochs, the time without a vote (D5.3)
+ *   certificates.c keeps the ends of our certificates, for people
  *   master.c       one master: reports to the core and to people, its timer and back-off
  *   pipeline.c     one master's ordered stream of commands, each answered exactly once
  *   line.c         one socket, written once a turn, read within bounds
@@ -25,6 +26,8 @@
  * and blocking.c are used by commands only. */
 #ifndef LOCKAGENT_REDIS_INTERNAL_H
 #define LOCKAGENT_REDIS_INTERNAL_H
+
+#include <sys/stat.h>
 
 #include "agent/core/guard.h"
 #include "agent/core/replicas.h"
@@ -69,9 +72,17 @@ struct redis {
         bool told;           /* People were told that it keeps this agent from new locks. */
         uint8_t kin;         /* The set of groups that share a prefix with this one, and itself. */
     } layouts[LIMIT_GROUPS]; /* R23 */
-    heard_fn *marker_heard;  /* Receives the replies to a guard's questions. */
+    struct group_quorum {
+        bool is_up, was_up; /* A quorum was up at the last tick; at any tick since the start. */
+    } quorums[LIMIT_GROUPS];
+    heard_fn *marker_heard;             /* Receives the replies to a guard's questions. */
     int64_t clock_off_us[LIMIT_GROUPS]; /* Most masters' time minus ours, as reported last; 0: none
                                          * was. */
+    struct own_certificate {
+        int64_t end_s;    /* When it ends, in unix time; 0: not known. */
+        struct stat file; /* The file when it was read. */
+    } own_certificates[LIMIT_GROUPS];
+    uint32_t certificate_ticks; /* Ticks since the start. */
     struct master *masters;
     size_t master_count;
 };
@@ -118,6 +129,10 @@ struct pipeline_calls {
 struct expected {
     struct command *command;
     size_t bytes;
+    uint16_t before;  /* Native commands: replies that come before EXEC's. */
+    uint32_t vote;    /* The same: the number of the vote with which they were written; 0: one
+                      * command. */
+    int64_t clock_ms; /* The same: a lower bound of the master's clock. */
 };
 
 /* Freed when libuv has closed its line. */
@@ -136,6 +151,12 @@ struct pipeline {
     struct replicas replicas;  /* State of the WAIT of this master (R21). */
     struct command *kept, **kept_end; /* Commands whose replies are kept back, the oldest first. */
     uint32_t silent_ticks;
+    /* The vote with which the last native commands were written ("": no guard), and its number: it
+     * grows with every change. */
+    char vote[GUARD_VOTE_BYTES];
+    uint32_t vote_number;
+    struct native_results native; /* How to read the reply that is being received. */
+    bool hears_native;
 };
 
 /* Begins to connect. `calls` is kept by reference. Returns NULL, with `why`, if that failed at
@@ -154,6 +175,14 @@ static inline struct text nothing_own(void)
  * then the command gets its reply exactly once. */
 bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes,
                      struct text own);
+
+/* Appends a call of native commands (R24). `vote`: the vote that the agent knows now; "": the group
+ * has no guard. `clock_ms`: a lower bound of the master's clock. The command gets EXEC's reply. */
+bool pipeline_append_native(struct pipeline *pipeline, struct command *command,
+                            const struct native *native, const char *vote, int64_t clock_ms);
+
+/* Returns how to read the reply that is being received; NULL: it is not EXEC's. */
+const struct native_results *pipeline_native(const struct pipeline *pipeline);
 
 /* Passes on the replies that were kept back for the replicas. `enough`: as many replicas as
  * required have the commands. Called when the WAIT is answered. */
@@ -192,6 +221,8 @@ void pipeline_turn(struct pipeline *pipeline);
 enum {
     BACKOFF_MS_MIN = 20,  /* First delay before a reconnect; doubled with every failure. */
     BACKOFF_MS_MAX = 500, /* Largest such delay (D5.2). */
+    GREETING_US = 400,    /* Time of a master for a greeting: many of them are spread by it. */
+    SPREAD_MS_MAX = 5000, /* Largest time over which they are spread. */
     ADDRESSES_MAX = 8,    /* Addresses kept of one name. */
 };
 
@@ -227,8 +258,13 @@ struct master {
     uint32_t failures;    /* Failures since the last good reply; they set the back-off. */
     uint32_t noticed; /* A bit for each outcome and fault, and for lack of memory, that was reported
                        * since it came up. */
+    uint32_t refused; /* A bit for each optional command that it refused last, and that was
+                       * reported. */
     uint32_t probe_ticks;
     struct clock_reading reading; /* The last reading of its clock. */
+    struct instant native_from; /* Until then it is asked for locks by script: it did not run native
+                                 * commands (R24). */
+    enum compare_delete compares; /* How locks are released there without a script (R24). */
 
     uv_getaddrinfo_t resolve;
     char addresses[ADDRESSES_MAX][64];
@@ -251,10 +287,11 @@ struct master {
         char maxmemory[24];        /* In bytes; "": not known. */
         bool cluster;              /* It is a node of a Redis Cluster. */
         bool clock_known;
-        int replicas;    /* Number of replicas that are connected and keep up; -1: not known. */
-        char fault[100]; /* "": none. */
-        bool grave;      /* The fault is one that `on_degraded` is for. */
-        bool evicts;     /* It may evict keys before their lease is over. */
+        int replicas;     /* Number of replicas that are connected and keep up; -1: not known. */
+        uint32_t clients; /* Number of its clients, as it reported last; 0: not known. */
+        char fault[100];  /* "": none. */
+        bool grave;       /* The fault is one that `on_degraded` is for. */
+        bool evicts;      /* It may evict keys before their lease is over. */
     } health;
     const char *connected_to; /* The address of the pipeline: one of `addresses`. */
     struct {
@@ -267,6 +304,14 @@ struct master {
     int64_t doubtful_client_id; /* Client id of a connection that ended with commands in flight
                                  * (R5); 0: none. */
 };
+
+/* ---- certificates.c: the ends of our certificates ---- */
+
+/* Reads the certificates again whose files have changed. Called every TICK_MS. */
+void certificates_tick(struct redis *redis);
+
+/* Returns true if a master of the group is reached over TLS. */
+bool group_has_tls(const struct config_group *group);
 
 /* ---- master.c: reports to the core and to people ---- */
 
@@ -287,8 +332,18 @@ void master_show_down(struct master *master, const char *why);
  * pipeline. */
 void master_notice(struct master *master, enum redis_outcome outcome, const char *text);
 
+/* Reports to people that the master refuses a command which it can serve without: once, until
+ * master_accepts(). `error` is the server's text. */
+void master_refuses(struct master *master, enum redis_optional command, const char *error);
+
+/* Notes that the master runs this command. */
+void master_accepts(struct master *master, enum redis_optional command);
+
 /* Returns the address to connect to: the last one to which the master's name was resolved. */
 struct line_end master_end(const struct master *master);
+
+/* Keeps the end of the certificate that the master showed on a connection that was just made. */
+void master_tls_began(struct master *master, const struct line *line);
 
 /* Counts the end of one of its connections if TLS failed. */
 void master_tls_ended(struct master *master, const struct line *line);
@@ -327,7 +382,16 @@ int64_t master_guarded_ms(const struct master *master);
 /* Starts the timer, unless the room stops. */
 void master_start_timer(struct master *master, uint64_t ms);
 
-/* Starts the timer for the next try. The delay grows with every failure (D5.2). */
+/* Returns over how many ms the tries of all clients of a master are spread, so that it can greet
+ * them one after the other. */
+uint32_t master_spread_ms(uint32_t clients);
+
+/* Returns for how many ms more than usual the master may be silent in a greeting, because it greets
+ * others as well. */
+uint32_t master_greets_others_ms(const struct master *master);
+
+/* Starts the timer for the next try. The delay grows with every failure, and with the number of the
+ * master's clients (D5.2). */
 void master_start_backoff(struct master *master);
 
 /* Counts a good reply: the next failure has the shortest back-off again. */

@@ -51,6 +51,11 @@ enum tls_fault line_tls_fault(const struct line *line)
     return line->connected ? TLS_FAULT_NONE : TLS_FAULT_SILENT;
 }
 
+int64_t line_certificate_end_s(const struct line *line)
+{
+    return line->tls != NULL ? tls_master_end_s(line->tls) : 0;
+}
+
 /* ---- reading ---- */
 
 static void end_as(struct line *line, enum resp_found found)
@@ -96,8 +101,7 @@ static void hear_what_came(struct line *line)
             return;
         }
         if (found == RESP_REPLY) {
-            replies++;
-            line->calls->heard(line->owner, reply);
+            replies += line->calls->heard(line->owner, reply);
             reply_memory_reset(&line->memory);
         }
     }

@@ -31,8 +31,9 @@ struct line_calls {
     void (*connected)(void *owner);
     /* Returns true if a reply may come now. Called before the first byte of each reply is read. */
     bool (*awaits)(const void *owner);
-    /* Passes on one reply, which is freed after the call. */
-    void (*heard)(void *owner, const struct redisReply *reply);
+    /* Passes on one reply, which is freed after the call. Returns false if further replies to the
+     * same command follow: they count as one. */
+    bool (*heard)(void *owner, const struct redisReply *reply);
     /* The line has ended: the owner calls line_close(), at once or later. No reply follows. With
      * `fault` REDIS_FAULT_NONE the master or the network ended it. */
     void (*ended)(void *owner, enum redis_fault fault, const char *why);
@@ -83,6 +84,10 @@ bool line_open(struct line *line, uv_loop_t *loop, const struct line_end *end,
 /* Returns why TLS has failed on a line that has ended or is too late; TLS_FAULT_NONE if it has
  * not. */
 enum tls_fault line_tls_fault(const struct line *line);
+
+/* Returns when the certificate of the line's master ends (tls_master_end_s()); 0 if that is not
+ * known, or without TLS. Call it when the line is connected. */
+int64_t line_certificate_end_s(const struct line *line);
 
 /* Gathers bytes for the next turn. Returns false if there are too many or the line has ended. */
 bool line_put(struct line *line, const char *bytes, size_t len);

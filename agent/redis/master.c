@@ -10,6 +10,7 @@ enum { BACKOFF_STEPS = 5 }; /* Doublings from the first delay to the last. */
 static_assert(BACKOFF_MS_MIN << BACKOFF_STEPS >= BACKOFF_MS_MAX,
               "so many doublings reach the longest delay");
 static_assert(REDIS_OUTCOME_COUNT + REDIS_FAULT_COUNT < 32, "`noticed` has 32 bits");
+static_assert(REDIS_OPTIONAL_COUNT < 32, "`refused` has 32 bits");
 
 /* ---- reports to the core and to people ---- */
 
@@ -124,11 +125,37 @@ void master_notice(struct master *master, enum redis_outcome outcome, const char
     tell_people(master, says);
 }
 
+void master_refuses(struct master *master, enum redis_optional command, const char *error)
+{
+    struct redis_sink *sink = &master->redis->sink;
+    if (master->refused & 1u << command)
+        return;
+    master->refused |= 1u << command;
+    char says[160], whole[sizeof(master->view.last_error)];
+    outcome_describe(outcome_of_error(error), error, says, sizeof(says));
+    snprintf(whole, sizeof(whole), "%s: %.120s", redis_optional_name(command), says);
+    keep_error(master, whole);
+    if (sink->refused != NULL)
+        sink->refused(sink->arg, master->group, master->index, command, says);
+}
+
+void master_accepts(struct master *master, enum redis_optional command)
+{
+    master->refused &= ~(1u << command);
+}
+
 struct line_end master_end(const struct master *master)
 {
     return (struct line_end){.address = &master->config->address,
                              .numeric = master->connected_to,
                              .tls = master->config->tls ? &master->group_config->tls : NULL};
+}
+
+void master_tls_began(struct master *master, const struct line *line)
+{
+    int64_t end_s = line_certificate_end_s(line);
+    if (end_s != 0)
+        master->view.certificate_end_s = end_s;
 }
 
 void master_tls_ended(struct master *master, const struct line *line)
@@ -203,15 +230,35 @@ void master_start_timer(struct master *master, uint64_t ms)
         uv_timer_start(&master->timer, master->on_timer, ms, 0);
 }
 
+uint32_t master_spread_ms(uint32_t clients)
+{
+    uint64_t ms = (uint64_t)clients * GREETING_US / 1000;
+    return (uint32_t)(ms < SPREAD_MS_MAX ? ms : SPREAD_MS_MAX);
+}
+
+/* A new agent does not know the number of clients. So each failure adds to its patience as well. */
+uint32_t master_greets_others_ms(const struct master *master)
+{
+    uint32_t spread_ms = master_spread_ms(master->health.clients);
+    uint64_t patience_ms = (uint64_t)master->failures * master->silence_ms;
+    if (patience_ms > SPREAD_MS_MAX)
+        patience_ms = SPREAD_MS_MAX;
+    return patience_ms > spread_ms ? (uint32_t)patience_ms : spread_ms;
+}
+
+/* The first try comes soon: if this agent alone lost its connection, for example because it was
+ * paused (R14), the master has time for it. */
 void master_start_backoff(struct master *master)
 {
+    uint32_t spread_ms = master->failures > 0 ? master_spread_ms(master->health.clients) : 0;
     uint64_t ms = BACKOFF_MS_MIN;
     for (uint32_t i = 0; i < master->failures && ms < BACKOFF_MS_MAX; i++)
         ms *= 2;
     if (ms > BACKOFF_MS_MAX)
         ms = BACKOFF_MS_MAX;
     master->failures++;
-    master_start_timer(master, ms / 2 + redis_random(master->redis) % (ms / 2 + 1));
+    uint64_t jitter_ms = redis_random(master->redis) % (ms / 2 + 1);
+    master_start_timer(master, ms / 2 + jitter_ms + redis_random(master->redis) % (spread_ms + 1));
 }
 
 void master_answered_well(struct master *master)

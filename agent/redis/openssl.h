@@ -36,6 +36,7 @@
     X(SSL_ctrl)                                                                                    \
     X(SSL_free)                                                                                    \
     X(SSL_get0_param)                                                                              \
+    X(SSL_get0_verified_chain)                                                                     \
     X(SSL_get_error)                                                                               \
     X(SSL_get_verify_result)                                                                       \
     X(SSL_new)                                                                                     \
@@ -45,6 +46,7 @@
     X(SSL_write)                                                                                   \
     X(TLS_client_method)
 #define OPENSSL_OF_CRYPTO(X)                                                                       \
+    X(ASN1_TIME_to_tm)                                                                             \
     X(ERR_clear_error)                                                                             \
     X(ERR_peek_error)                                                                              \
     X(ERR_peek_last_error)                                                                         \
@@ -69,6 +71,8 @@
     X(EVP_RAND_free)                                                                               \
     X(EVP_SIGNATURE_fetch)                                                                         \
     X(EVP_SIGNATURE_free)                                                                          \
+    X(OPENSSL_sk_num)                                                                              \
+    X(OPENSSL_sk_value)                                                                            \
     X(OSSL_DECODER_fetch)                                                                          \
     X(OSSL_DECODER_free)                                                                           \
     X(OSSL_ENCODER_fetch)                                                                          \

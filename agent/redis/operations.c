@@ -1,10 +1,17 @@
 /* Sends the core's operations, and reports each item exactly once per master. */
+#include <string.h>
+
 #include "agent/core/core_assert.h"
 #include "agent/redis/asking.h"
 #include "agent/redis/internal.h"
 #include "agent/redis/replies.h"
 
 /* ---- reports ---- */
+
+static bool takes_lock(enum op op)
+{
+    return op == OP_ACQUIRE || op == OP_HANDOVER;
+}
 
 /* Reports redis->replies in one event. */
 static void report_replies(struct master *master, const struct command *command)
@@ -49,6 +56,45 @@ static void report_none(struct master *master, const struct command *command,
 
 /* ---- replies ---- */
 
+enum { NATIVE_PAUSE_MS = 10 * 1000 };
+
+/* Reports that EXEC says that the server refuses MULTI, or EXEC itself. */
+static void note_refused_multi(struct master *master, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ERROR)
+        return;
+    enum redis_outcome outcome = outcome_of_error(reply->str);
+    if (outcome == REDIS_OUTCOME_NOPERM || outcome == REDIS_OUTCOME_NOCOMMAND ||
+        strstr(reply->str, "EXEC without MULTI") != NULL)
+        master_refuses(master, REDIS_OPTIONAL_MULTI, reply->str);
+}
+
+/* A master that has not run the commands is asked for locks by script for a while: a user may not
+ * be allowed to use MULTI, or there is no memory. Locks are released there by script until the next
+ * greeting, because a user that may not delete so is mostly the reason. */
+static void heard_exec(struct master *master, const struct command *command,
+                       const redisReply *reply, const struct native_results *call)
+{
+    if (!native_reply_is_possible(call, reply))
+        master_makes_no_sense(master, op_name(command->op));
+    bool runs = native_reply_read(call, command->count, reply, master->redis->replies);
+    enum redis_outcome outcome = runs                               ? REDIS_OUTCOME_OK
+                                 : reply->type == REDIS_REPLY_ERROR ? outcome_of_error(reply->str)
+                                                                    : REDIS_OUTCOME_OTHER;
+    if (runs) {
+        master_answered_well(master);
+        master_accepts(master, REDIS_OPTIONAL_MULTI);
+    } else {
+        note_refused_multi(master, reply);
+        if (call->takes)
+            master->native_from = instant_after_ms(redis_now(), NATIVE_PAUSE_MS);
+        else
+            master->compares = COMPARE_DELETE_NONE;
+    }
+    report_outcome(master, command, outcome);
+    report_replies(master, command);
+}
+
 /* Acts on the meaning of the reply for the master, before its items are reported. So the core does
  * not ask for an item again on a master that cannot serve. After a NOSCRIPT the scripts are sent
  * before that as well. */
@@ -66,6 +112,11 @@ static void judge(struct master *master, enum redis_outcome worst, const char *e
 void operations_heard(struct master *master, const struct command *command, const redisReply *reply,
                       bool sent)
 {
+    const struct native_results *call = reply == NULL ? NULL : pipeline_native(master->pipeline);
+    if (call != NULL) {
+        heard_exec(master, command, reply, call);
+        return;
+    }
     if (reply == NULL) {
         report_none(master, command, sent ? REDIS_OUTCOME_LOST : REDIS_OUTCOME_NOT_SENT);
         return;
@@ -81,8 +132,7 @@ void operations_heard(struct master *master, const struct command *command, cons
     if (epoch != NULL)
         marker_heard_epoch(master, epoch); /* Before the votes, which belong to that epoch (R7). */
     for (unsigned i = 0; i < command->count; i++) {
-        bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
-        if (replies[i].vote == VOTE_GUARDED && takes_lock)
+        if (replies[i].vote == VOTE_GUARDED && takes_lock(command->op))
             marker_heard_guarded(master, replies[i].occupant.left_ms);
         if (command->unreplicated) { /* Too few replicas have it (R21). */
             replies[i].vote = replicas_vote(command->op, replies[i].vote);
@@ -103,23 +153,123 @@ static void queue_unsent(struct redis *redis, struct command *command)
     redis_wake(redis);
 }
 
+static bool is_ready_for(const struct master *master, enum op op)
+{
+    return master->phase == PHASE_READY &&
+           !(takes_lock(op) && master_guard_state(master) == GUARD_UNSURE);
+}
+
+/* Returns the vote with which native commands can be sent ("": the group has no guard), or NULL if
+ * the script must be asked. */
+static const char *native_vote(const struct master *master, const struct effect_send *send,
+                               const struct proposals *proposals)
+{
+    struct redis *redis = master->redis;
+    int64_t clock_ms = send->clocks_ms[master->index];
+    bool takes = send->op == OP_ACQUIRE,
+         runs = takes ? clock_ms > 0 && clock_ms <= NATIVE_CLOCK_MS_MAX &&
+                            !instant_before(redis_now(), master->native_from)
+                      : master->compares != COMPARE_DELETE_NONE;
+    if (!send->native || !runs || !is_ready_for(master, send->op) ||
+        master->group_config->replicas_ack > 0)
+        return NULL;
+    if (!master->group_config->guard)
+        return "";
+    if (takes && marker_gate(redis, send->group) != GUARD_OPEN)
+        return NULL;
+    return asking_native_vote(&redis->guards[send->group], master->index, redis_now(),
+                              takes ? proposals : NULL);
+}
+
+/* Builds the call for a master, unless it is that of the master before. `compared`: how that one
+ * compares. */
+static void build_native(struct redis *redis, const struct master *master,
+                         const struct effect_send *send, const struct send_item *items,
+                         struct native *native, enum compare_delete *compared)
+{
+    bool is_same = native->results != 0 && *compared == master->compares;
+    if (send->op == OP_ACQUIRE && native->results == 0)
+        *native = asking_native(&redis->resp, redis->config, send->group, items, send->count);
+    else if (send->op == OP_RELEASE && !is_same)
+        *native = asking_native_release(&redis->resp, redis->config, send->group, master->compares,
+                                        items, send->count);
+    *compared = master->compares;
+}
+
+/* Sends native commands to those of `masters` that can run them (R24). Returns the masters to which
+ * they were sent. */
+static master_set send_native(struct redis *redis, struct command *command,
+                              const struct effect_send *send, const struct send_item *items,
+                              const struct proposals *proposals, master_set masters)
+{
+    struct native native = {0};
+    enum compare_delete compared = COMPARE_DELETE_NONE;
+    master_set sent = 0;
+    for (uint8_t i = 0; masters >> i; i++) {
+        struct master *master = &redis->by_group[send->group][i];
+        const char *vote = masters >> i & 1 ? native_vote(master, send, proposals) : NULL;
+        if (vote == NULL)
+            continue;
+        build_native(redis, master, send, items, &native, &compared);
+        if (native.takes)
+            asking_native_ends(&native, redis->resp.bytes + redis->resp.at, send->clocks_ms[i]);
+        command->native_results = native.results;
+        command->native_fencing = items[0].fencing;
+        if (pipeline_append_native(master->pipeline, command, &native, vote, send->clocks_ms[i]))
+            sent |= (master_set)(1u << i);
+    }
+    return sent;
+}
+
 /* Sends to one master: the bytes that all masters get, and the arguments of this one. */
 static bool send_to(struct master *master, struct command *command, struct text bytes,
                     int64_t clock_ms, const struct proposals *proposals)
 {
     char vote_bytes[ASKING_VOTE_BYTES], own_bytes[ASKING_OWN_BYTES];
     struct text own = nothing_own(), vote = {"", 0};
-    bool takes_lock = command->op == OP_ACQUIRE || command->op == OP_HANDOVER;
-    if (master->phase != PHASE_READY || (takes_lock && master_guard_state(master) == GUARD_UNSURE))
+    enum op op = command->op;
+    if (!is_ready_for(master, op))
         return false;
-    if (proposals != NULL && marker_gate(master->redis, master->group) != GUARD_OPEN)
-        vote = asking_no_vote();
-    else if (proposals != NULL)
-        vote = asking_vote(vote_bytes, &master->redis->guards[master->group], master->index,
-                           redis_now(), proposals);
-    if (asking_has_own(command->op))
-        own = asking_own(own_bytes, clock_ms, vote);
+    if (asking_names_vote(master->redis->config, master->group, op)) {
+        bool is_closed = takes_lock(op) && marker_gate(master->redis, master->group) != GUARD_OPEN;
+        vote = is_closed ? asking_no_vote()
+                         : asking_vote(vote_bytes, &master->redis->guards[master->group],
+                                       master->index, redis_now(), op, proposals);
+    }
+    if (asking_has_own(master->redis->config, master->group, op))
+        own = asking_own(own_bytes, op, clock_ms, vote);
     return pipeline_append(master->pipeline, command, bytes, own);
+}
+
+/* Sends to all of `masters`. Returns those to which it was sent. */
+static master_set send_script(struct redis *redis, struct command *command,
+                              const struct effect_send *send, const struct send_item *items,
+                              const struct proposals *proposals, master_set masters)
+{
+    master_set sent = 0;
+    if (masters == 0)
+        return 0;
+    struct text bytes =
+        asking_op(&redis->resp, redis->config, send->group, send->op, items, send->count);
+    for (uint8_t i = 0; masters >> i; i++) {
+        struct master *master = &redis->by_group[send->group][i];
+        if ((masters >> i & 1) && send_to(master, command, bytes, send->clocks_ms[i], proposals)) {
+            replicas_sent(&master->pipeline->replicas, send->op, redis_now());
+            sent |= (master_set)(1u << i);
+        }
+    }
+    return sent;
+}
+
+/* Returns those of the masters that are not asked for new locks, because they may evict keys
+ * (D5.4). */
+static master_set unfit_masters(struct redis *redis, const struct effect_send *send)
+{
+    master_set unfit = 0;
+    for (uint8_t i = 0; send->op == OP_ACQUIRE && send->masters >> i; i++)
+        if ((send->masters >> i & 1) && master_is_unfit(&redis->by_group[send->group][i]))
+            unfit |= (master_set)(1u << i);
+    return unfit;
 }
 
 /* Ends the connections to the command's masters. There is neither memory nor a spare command, so
@@ -133,6 +283,17 @@ static void give_up_sending(struct redis *redis, const struct effect_send *send)
     }
 }
 
+/* Makes the masters of an idle group look at their markers before the command comes (D5.3). */
+static void wake_group(struct redis *redis, const struct effect_send *send,
+                       const struct send_item *items)
+{
+    uint32_t lease_ms = 0;
+    for (unsigned i = 0; i < send->count; i++)
+        lease_ms = items[i].ttl_ms > lease_ms ? items[i].ttl_ms : lease_ms;
+    if (guard_uses(&redis->guards[send->group], lease_ms, redis_now()))
+        marker_tick(redis, send->group);
+}
+
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items)
 {
     const struct config *config = redis->config;
@@ -140,7 +301,7 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
     CORE_ASSERT(send->count >= 1 && send->count <= (op_is_gathered(send->op) ? LIMIT_BATCH : 1));
     CORE_ASSERT(send->masters != 0 &&
                 send->masters >> config->groups[send->group].master_count == 0);
-    struct text bytes = asking_op(&redis->resp, config, send->group, send->op, items, send->count);
+    wake_group(redis, send, items); /* It builds commands of its own in redis->resp. */
     struct command *command = command_new(&redis->pool, operations_heard, send->count);
     if (command == NULL) {
         give_up_sending(redis, send);
@@ -150,26 +311,16 @@ void redis_send(struct redis *redis, const struct effect_send *send, const struc
     command->op = send->op;
     command->group = send->group;
     command->references = 1;
-    bool votes = asking_names_vote(config, send->group, send->op);
     struct proposals proposals = asking_proposals(config, items, send->count);
-    master_set sent = 0;
     for (unsigned i = 0; i < send->count; i++)
         command->refs[i] = items[i].ref;
-    for (unsigned i = 0; send->masters >> i; i++) {
-        struct master *master = &redis->by_group[send->group][i];
-        bool is_asked = send->masters >> i & 1;
-        if (!is_asked)
-            continue;
-        bool is_unfit = send->op == OP_ACQUIRE && master_is_unfit(master);
-        command->unfit |= (master_set)(is_unfit ? 1u << i : 0u);
-        if (!is_unfit &&
-            send_to(master, command, bytes, send->clocks_ms[i], votes ? &proposals : NULL)) {
-            replicas_sent(&master->pipeline->replicas, send->op, redis_now());
-            sent |= (master_set)(1u << i);
-        }
-    }
+    command->unfit = unfit_masters(redis, send);
+    master_set fit = send->masters & (master_set)~command->unfit,
+               sent = send_native(redis, command, send, items, &proposals, fit);
+    sent |= send_script(redis, command, send, items, &proposals, fit & (master_set)~sent);
     command->unsent = send->masters & (master_set)~sent;
-    if (votes && proposals.most > 0)
+    bool numbers = takes_lock(send->op) && asking_names_vote(config, send->group, send->op);
+    if (numbers && proposals.most > 0)
         guard_numbers(&redis->guards[send->group], sent, proposals.most);
     if (command->unsent)
         queue_unsent(redis, command);

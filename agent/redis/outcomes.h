@@ -34,6 +34,7 @@ const char *redis_state_name(enum redis_state state);
     X(NOAUTH, "noauth")           \
     X(WRONGPASS, "wrongpass")     \
     X(NOPERM, "noperm")           \
+    X(NOCOMMAND, "nocommand")     \
     X(MAXCLIENTS, "maxclients")   \
     X(WRONGTYPE, "wrongtype")     \
     X(NOSCRIPT, "noscript")       \
@@ -52,6 +53,25 @@ enum redis_outcome outcome_of_error(const char *text);
 /* Writes one sentence on an outcome, for people. `text` is the server's, or NULL. It is quoted only
  * if it cannot contain a secret. */
 void outcome_describe(enum redis_outcome outcome, const char *text, char *into, size_t size);
+
+/* Commands that a master may refuse and still serve, with the cost of doing without them. A
+ * managed Redis may lack them, and an ACL may forbid them. */
+/* clang-format off */
+#define REDIS_OPTIONAL(X)                                                                          \
+    X(SCRIPT_EXISTS, "SCRIPT EXISTS", "all scripts are sent at every connect")                     \
+    X(INFO, "INFO", "role and maxmemory-policy are not known; a reconnect counts as a restart")    \
+    X(CLIENT_KILL, "CLIENT KILL", "commands in flight on a lost connection may run after it")      \
+    X(CLIENT_ID, "CLIENT ID", "commands in flight on a lost connection may run after it")          \
+    X(TIME, "TIME", "its clock is not known, and commands that create a key have no deadline")     \
+    X(COMMAND_LIST, "COMMAND LIST", "locks are released by script")                                \
+    X(CLIENT_SETNAME, "CLIENT SETNAME", "its CLIENT LIST does not name this agent")                \
+    X(MULTI, "MULTI", "locks are taken by script, which costs it about twice as much")
+/* clang-format on */
+#define X(name, ...) REDIS_OPTIONAL_##name,
+enum redis_optional { REDIS_OPTIONAL_NONE, REDIS_OPTIONAL(X) REDIS_OPTIONAL_COUNT };
+#undef X
+const char *redis_optional_name(enum redis_optional optional);
+const char *redis_optional_cost(enum redis_optional optional);
 
 /* Ways in which a master breaks the protocol. Each ends the connection, because no later reply can
  * be trusted. */

@@ -22,6 +22,7 @@ static void wait_and_retry(struct master *master)
 static void when_connected(struct master *master)
 {
     uv_timer_stop(&master->timer);
+    master_tls_began(master, &master->pipeline->line);
     master->address_next = master->address_count; /* The other addresses need not be tried. */
     master->was_ready = false;
     master->client_id = 0;
@@ -201,9 +202,12 @@ void phases_tick(struct master *master)
     if (pipeline == NULL || !pipeline->line.connected)
         return;
     pipeline->silent_ticks = pipeline->unheard > 0 ? pipeline->silent_ticks + 1 : 0;
-    if (pipeline->silent_ticks > (master->silence_ms + TICK_MS - 1) / TICK_MS) {
+    /* With a command of the core in flight it is the usual time in a greeting, too (R3). */
+    bool greets = master->phase == PHASE_GREETING && pipeline->in_flight == 0;
+    uint32_t limit_ms = master->silence_ms + (greets ? master_greets_others_ms(master) : 0);
+    if (pipeline->silent_ticks > (limit_ms + TICK_MS - 1) / TICK_MS) {
         char why[64];
-        snprintf(why, sizeof(why), "no reply for %u ms", (unsigned)master->silence_ms);
+        snprintf(why, sizeof(why), "no reply for %u ms", (unsigned)limit_ms);
         pipeline_end(pipeline, why);
         return;
     }

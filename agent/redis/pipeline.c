@@ -58,7 +58,7 @@ enum { RING_MIN = 64 };
 
 /* ---- expected replies ---- */
 
-static bool expect(struct pipeline *pipeline, struct command *command, size_t bytes)
+static bool expect(struct pipeline *pipeline, const struct expected *expected)
 {
     if (pipeline->unheard == pipeline->ring) {
         uint32_t size = pipeline->ring > 0 ? 2 * pipeline->ring : RING_MIN;
@@ -73,7 +73,7 @@ static bool expect(struct pipeline *pipeline, struct command *command, size_t by
         pipeline->first = 0;
     }
     uint32_t last = pipeline->first + pipeline->unheard++;
-    pipeline->expected[last & (pipeline->ring - 1)] = (struct expected){command, bytes};
+    pipeline->expected[last & (pipeline->ring - 1)] = *expected;
     return true;
 }
 
@@ -180,18 +180,43 @@ static bool pipe_awaits(const void *owner)
     return pipeline->unheard > 0;
 }
 
-static void pipe_heard(void *owner, const redisReply *reply)
+/* Notes how to read the reply to native commands. If another vote is known by now, the old one
+ * equals no reply. */
+static void begin_native(struct pipeline *pipeline, const struct expected *oldest)
+{
+    bool is_same = oldest->vote == pipeline->vote_number, has_guard = *pipeline->vote != '\0';
+    pipeline->hears_native = oldest->vote != 0;
+    pipeline->native = (struct native_results){
+        .takes = oldest->command->op == OP_ACQUIRE,
+        .results = oldest->command->native_results,
+        .fencing = oldest->command->native_fencing,
+        .clock_ms = oldest->clock_ms,
+        .spread_ms = native_spread_ms(pipeline->master->group_config->node_timeout_ms),
+        .vote = !is_same    ? ""
+                : has_guard ? pipeline->vote
+                            : NULL};
+}
+
+static bool pipe_heard(void *owner, const redisReply *reply)
 {
     struct pipeline *pipeline = owner;
     bool sent;
-    struct command *command = take_oldest(pipeline, &sent);
+    struct expected *oldest = &pipeline->expected[pipeline->first];
     pipeline->silent_ticks = 0;
+    if (oldest->before > 0) {
+        oldest->before--;
+        return false;
+    }
+    begin_native(pipeline, oldest);
+    struct command *command = take_oldest(pipeline, &sent);
     bool is_kept = !command->is_wait &&
                    replicas_keeps(&pipeline->replicas, command->of_core ? command->op : OP_COUNT);
     if (is_kept)
         keep(pipeline, command, reply);
     else
         hear(pipeline, command, reply, sent);
+    pipeline->hears_native = false;
+    return true;
 }
 
 static void pipe_ended(void *owner, enum redis_fault fault, const char *why)
@@ -242,18 +267,45 @@ struct pipeline *pipeline_open(struct redis *redis, const struct line_end *end,
     return pipeline;
 }
 
-bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes,
-                     struct text own)
+static bool append_expected(struct pipeline *pipeline, const struct expected *expected,
+                            struct text bytes, struct text own)
 {
-    if (pipeline->ended || !expect(pipeline, command, bytes.len + own.len))
+    if (pipeline->ended || !expect(pipeline, expected))
         return false;
     if (!line_put_both(&pipeline->line, bytes, own)) {
         pipeline->unheard--;
         return false;
     }
-    command->references++;
-    pipeline->in_flight += command->of_core;
+    expected->command->references++;
+    pipeline->in_flight += expected->command->of_core;
     return true;
+}
+
+bool pipeline_append(struct pipeline *pipeline, struct command *command, struct text bytes,
+                     struct text own)
+{
+    const struct expected expected = {.command = command, .bytes = bytes.len + own.len};
+    return append_expected(pipeline, &expected, bytes, own);
+}
+
+bool pipeline_append_native(struct pipeline *pipeline, struct command *command,
+                            const struct native *native, const char *vote, int64_t clock_ms)
+{
+    if (pipeline->vote_number == 0 || strcmp(pipeline->vote, vote) != 0) {
+        snprintf(pipeline->vote, sizeof(pipeline->vote), "%s", vote);
+        pipeline->vote_number++;
+    }
+    const struct expected expected = {.command = command,
+                                      .bytes = native->bytes.len,
+                                      .before = native->before,
+                                      .vote = pipeline->vote_number,
+                                      .clock_ms = clock_ms};
+    return append_expected(pipeline, &expected, native->bytes, nothing_own());
+}
+
+const struct native_results *pipeline_native(const struct pipeline *pipeline)
+{
+    return pipeline->hears_native ? &pipeline->native : NULL;
 }
 
 void pipeline_turn(struct pipeline *pipeline)

@@ -78,6 +78,21 @@ static void tell_of_layout(struct redis *redis, uint8_t group)
         redis->sink.layout(redis->sink.arg, group, refused ? why : "");
 }
 
+/* Tells people when the group loses its quorum, and when it has it again. At the start it has not
+ * had one. */
+static void tell_of_quorum(struct redis *redis, uint8_t group)
+{
+    struct redis_group_view view = redis_group(redis, group);
+    bool is_up = view.up >= view.quorum;
+    struct group_quorum *told = &redis->quorums[group];
+    if (redis->stopping || is_up == told->is_up)
+        return;
+    if (told->was_up && redis->sink.quorum != NULL)
+        redis->sink.quorum(redis->sink.arg, group, &view);
+    told->is_up = is_up;
+    told->was_up = true;
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct redis *redis = timer->data;
@@ -87,7 +102,9 @@ static void on_tick(uv_timer_t *timer)
         health_look(redis, group);
         marker_tick(redis, group);
         tell_of_layout(redis, group);
+        tell_of_quorum(redis, group);
     }
+    certificates_tick(redis);
 }
 
 /* ---- the room ---- */
@@ -129,18 +146,10 @@ static void start_masters(struct redis *redis)
     }
 }
 
-static bool has_master_over_tls(const struct config_group *group)
-{
-    for (size_t i = 0; i < group->master_count; i++)
-        if (group->masters[i].tls)
-            return true;
-    return false;
-}
-
 bool redis_set_up_tls(const struct config *config, char *why, size_t size)
 {
     for (size_t group = 0; group < config->group_count; group++)
-        if (has_master_over_tls(&config->groups[group]))
+        if (group_has_tls(&config->groups[group]))
             return tls_set_up(why, size);
     return true;
 }
@@ -247,6 +256,7 @@ struct redis_group_view redis_group(const struct redis *redis, uint8_t group)
     struct redis_group_view view = {
         .total = redis->config->groups[group].master_count,
         .quorum = config_group_quorum(redis->config, group),
+        .own_end_s = redis->own_certificates[group].end_s,
     };
     for (size_t i = 0; i < view.total; i++) {
         const struct master *master = &redis->by_group[group][i];
@@ -274,6 +284,14 @@ void redis_say_new(const struct redis_group_view *view, char *into, size_t size)
                  (long long)(view->votes_in_ms + 999) / 1000);
     else
         snprintf(into, size, "the masters are new: they vote soon");
+}
+
+void redis_say_votes_in(const struct redis_group_view *view, char *into, size_t size)
+{
+    into[0] = '\0';
+    if (view->votes_in_ms > 0)
+        snprintf(into, size, "; the guards of a quorum are over in %lld s",
+                 (long long)(view->votes_in_ms + 999) / 1000);
 }
 
 /* Writes the part of a layout that differs: its masters and quorum, or all before them. */
@@ -318,8 +336,9 @@ void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, siz
     char new_words[160];
     into[0] = '\0';
     if (view.up < view.quorum) {
-        snprintf(into, size, "group %s: %zu of %zu masters are up, %zu are needed", name, view.up,
-                 view.total, view.quorum);
+        snprintf(into, size,
+                 "group %s: %zu of %zu masters are up, %zu are needed: no lock can be granted",
+                 name, view.up, view.total, view.quorum);
     } else if (view.gate == GUARD_REFUSED_BY_LAYOUT) {
         int len =
             snprintf(into, size, "group %s: %s knows agents at work with ", name, view.told_by);
@@ -330,10 +349,12 @@ void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, siz
     } else if (view.gate == GUARD_LISTENS) {
         snprintf(into, size, "group %s: waits until its masters have noted its layout", name);
     } else if (view.voting < view.quorum) {
+        char when[64];
+        redis_say_votes_in(&view, when, sizeof(when));
         snprintf(into, size,
-                 "group %s: %zu of %zu masters are guarded%s: %zu vote on new locks, %zu needed",
+                 "group %s: %zu of %zu masters are guarded%s: %zu vote on new locks, %zu needed%s",
                  name, view.up - view.voting, view.total,
-                 view.unfit > 0 ? " or may evict keys" : "", view.voting, view.quorum);
+                 view.unfit > 0 ? " or may evict keys" : "", view.voting, view.quorum, when);
     }
 }
 
@@ -384,7 +405,7 @@ void redis_check_files(const struct config *config,
     for (size_t g = 0; g < config->group_count; g++) {
         const struct config_group *group = &config->groups[g];
         struct files files = {say, arg, group->name};
-        if (has_master_over_tls(group))
+        if (group_has_tls(group))
             tls_check(&group->tls, say_of_group, &files);
     }
 }

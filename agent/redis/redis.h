@@ -10,6 +10,8 @@
 #include "agent/redis/outcomes.h"
 #include "config/config.h"
 
+struct redis_group_view;
+
 /* Receives the room's reports. Only `event` leads to core_step(). redis_send() calls none of them
  * before it returns. */
 struct redis_sink {
@@ -36,6 +38,13 @@ struct redis_sink {
      * `text` says which; "": it takes them again. NULL:
      * not needed. */
     void (*layout)(void *arg, uint8_t group, const char *text);
+    /* Reports that fewer masters of the group are up than its quorum, after a quorum was up; then
+     * that a quorum is up again. NULL: not needed. */
+    void (*quorum)(void *arg, uint8_t group, const struct redis_group_view *view);
+    /* Reports that a master refuses a command which it can serve without: once, until it accepts
+     * the command again. `text` says why, for people. NULL: not needed. */
+    void (*refused)(void *arg, uint8_t group, uint8_t master, enum redis_optional command,
+                    const char *text);
 };
 
 /* One master, for people and metrics. */
@@ -64,6 +73,8 @@ struct redis_master_view {
     uint64_t faults[REDIS_FAULT_COUNT];   /* Connections that ended because it broke the
                                            * protocol. */
     uint64_t tls_faults[TLS_FAULT_COUNT]; /* Connections that ended because TLS failed. */
+    int64_t certificate_end_s;            /* When the first certificate of its chain ends, in unix
+                                           * time, by the last handshake; 0: not known. */
 };
 
 /* Returns the name of the master's state for people: `disagrees` (R23) in place of `up`. */
@@ -88,6 +99,8 @@ struct redis_group_view {
     int64_t refused_ms;            /* Time until the other layout is forgotten; 0: it does not
                                     * refuse. */
     size_t disagreeing;            /* Masters that answer a layout which is no neighbour. */
+    int64_t own_end_s;             /* When the certificate in cert_file ends, in unix time; 0: not
+                                    * known, or there is none. */
     uint64_t layouts;              /* Most layouts that one master has noted; 0: none is known. */
 };
 
@@ -131,6 +144,10 @@ struct redis_group_view redis_group(const struct redis *redis, uint8_t group);
 /* Writes why a new group (is_new) does not grant locks yet, and how long that lasts, for people. */
 void redis_say_new(const struct redis_group_view *view, char *into, size_t size);
 
+/* Writes when the guards of a quorum are over, as the end of a sentence for people; "" if that is
+ * not known. */
+void redis_say_votes_in(const struct redis_group_view *view, char *into, size_t size);
+
 /* Writes both layouts of a group that is refused, for people. */
 void redis_say_layouts(const struct redis_group_view *view, char *into, size_t size);
 
@@ -168,6 +185,16 @@ size_t redis_trust(const struct config *config, trust_say *say);
 /* Gives their first votes to the masters of every guarded group that no agent has ever used (D5.3).
  * Blocks for about 2 s. Returns the number of groups with masters that still do not vote. */
 size_t redis_trust_new(const struct config *config, trust_say *say);
+
+/* Asks every master of the configuration for each property that an agent needs, and says all that
+ * is wrong with it, or that it is well. Writes nothing there. Blocks meanwhile. Returns the number
+ * of findings. */
+size_t redis_survey(const struct config *config, trust_say *say);
+
+/* Shows who holds a key, on all masters of its group. `name` is the name of a hold that the look
+ * has shown: then it is unlocked (R25). NULL: nothing is written. Blocks meanwhile. Returns true if
+ * a quorum of masters has answered and, with a name, has unlocked the hold. */
+bool redis_unlock(const struct config *config, struct text key, const char *name, trust_say *say);
 
 /* Reads the layouts at work on every master (R23), and says which are neighbours of the
  * configuration's. Blocks meanwhile. `*ret_conflicts`: number of entries that are no neighbours.

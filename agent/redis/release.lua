@@ -3,7 +3,8 @@
 -- ARGV, for each item:
 --   the value; its agent, number and label count only as the next argument says
 --   the number that it must have. '': any; no holder asked for the release, so the value must
---   name the agent. '*': any; the holder asked. Otherwise: exactly this one; the holder asked
+--   name the agent. '*': any; the holder asked. '+': the same, and native commands may have
+--   deleted the key and told no agent (R24). Otherwise: exactly this one; the holder asked
 --   with order fair the agent of a ticket ('': none), its number and ms. Number 0 deletes the
 --   ticket. Any other number stores it for so many ms when the key is freed: an undone attempt puts
 --   its ticket back, or the next attempt of the same agent gets one
@@ -25,7 +26,7 @@ if form == 'plain' then
     votes = not KEYS[count + 1] or votes and string.byte(votes) ~= 64 -- '@': has_followed
     for i = 1, count do
         local begins, value, number = ARGV[2 * i - 1], locks[i], ARGV[2 * i]
-        local any = number == '*' and votes or number == ''
+        local any = (number == '*' or number == '+') and votes or number == ''
         if value and any and string.sub(value, 1, #begins) == begins then
             locks[i], done = 0, done + 1
             own[done] = KEYS[i]
@@ -63,6 +64,7 @@ local function release(key, value, number_text, tickets, agent, number, ms, mode
     local found, ends = find(key, held, value)
     local guarded = is_guarded(number_text, vote)
     if not found or not asked and not is_own(found, value) then
+        if number_text == '+' and held == false then tell(key) end
         -- The mode of the token may not be known. A reader that holds the lock as well does not
         -- make the token wrong (C4).
         return guarded and {'guarded', 0} or denied(key, held, 'r', found, ends)

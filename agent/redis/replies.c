@@ -36,6 +36,18 @@ static const char *const tls_fault_names[] = {
 #undef X
 };
 
+static const char *const optional_names[] = {"",
+#define X(name, text, cost) text,
+                                             REDIS_OPTIONAL(X)
+#undef X
+};
+
+static const char *const optional_costs[] = {"",
+#define X(name, text, cost) cost,
+                                             REDIS_OPTIONAL(X)
+#undef X
+};
+
 const char *redis_state_name(enum redis_state state)
 {
     CORE_ASSERT((unsigned)state < REDIS_STATE_COUNT);
@@ -46,6 +58,18 @@ const char *redis_outcome_name(enum redis_outcome outcome)
 {
     CORE_ASSERT((unsigned)outcome < REDIS_OUTCOME_COUNT);
     return outcome_names[outcome];
+}
+
+const char *redis_optional_name(enum redis_optional optional)
+{
+    CORE_ASSERT((unsigned)optional < REDIS_OPTIONAL_COUNT);
+    return optional_names[optional];
+}
+
+const char *redis_optional_cost(enum redis_optional optional)
+{
+    CORE_ASSERT((unsigned)optional < REDIS_OPTIONAL_COUNT);
+    return optional_costs[optional];
 }
 
 const char *redis_fault_name(enum redis_fault fault)
@@ -84,6 +108,11 @@ static const struct error_class classes[] = {
      "the ACL does not allow what the scripts need"},
     {REDIS_OUTCOME_NOPERM, NULL, "ACL failure in script: ", /* Redis 7.2, Valkey */
      "the ACL does not allow what the scripts need"},
+    {REDIS_OUTCOME_NOCOMMAND, "ERR unknown command", NULL, "the server has no such command"},
+    {REDIS_OUTCOME_NOCOMMAND, "ERR unknown subcommand", NULL, "the server has no such command"},
+    /* A part of the script may have run. The text is that of Redis 7.0, or without "Redis". */
+    {REDIS_OUTCOME_OTHER, NULL, "ommand called from script",
+     "a script needs a command that the server does not have"},
     {REDIS_OUTCOME_MAXCLIENTS, NULL, "max number of clients",
      "has no room for another client (maxclients)"},
     {REDIS_OUTCOME_WRONGTYPE, "WRONGTYPE ", NULL, "a key of another type has a lock's name"},
@@ -103,16 +132,23 @@ static const char *skip_mark(const char *text)
     return *text == '-' ? text + 1 : text;
 }
 
-enum redis_outcome outcome_of_error(const char *text)
+/* Returns the class of an error text, or NULL. */
+static const struct error_class *class_of(const char *text)
 {
     text = skip_mark(text);
     for (unsigned i = 0; i < CLASSES; i++) {
         const struct error_class *class = &classes[i];
         if (class->begins != NULL ? strncmp(text, class->begins, strlen(class->begins)) == 0
                                   : strstr(text, class->contains) != NULL)
-            return class->outcome;
+            return class;
     }
-    return REDIS_OUTCOME_OTHER;
+    return NULL;
+}
+
+enum redis_outcome outcome_of_error(const char *text)
+{
+    const struct error_class *class = class_of(text);
+    return class == NULL ? REDIS_OUTCOME_OTHER : class->outcome;
 }
 
 /* Copies an error text without the part that quotes arguments. Redis quotes arguments of commands
@@ -131,11 +167,12 @@ static void copy_harmless(const char *text, char *into, size_t size)
 
 void outcome_describe(enum redis_outcome outcome, const char *text, char *into, size_t size)
 {
-    for (unsigned i = 0; i < CLASSES; i++) {
-        if (classes[i].outcome == outcome) {
-            snprintf(into, size, "%s: %s", redis_outcome_name(outcome), classes[i].says);
-            return;
-        }
+    const struct error_class *class = text == NULL ? NULL : class_of(text);
+    for (unsigned i = 0; class == NULL && outcome != REDIS_OUTCOME_OTHER && i < CLASSES; i++)
+        class = classes[i].outcome == outcome ? &classes[i] : NULL;
+    if (class != NULL) {
+        snprintf(into, size, "%s: %s", redis_outcome_name(outcome), class->says);
+        return;
     }
     if (text != NULL)
         copy_harmless(text, into, size);
@@ -181,7 +218,8 @@ enum vote vote_of_outcome(enum redis_outcome outcome)
 
 bool op_is_gathered(enum op op)
 {
-    return op == OP_ACQUIRE || op == OP_RENEW || op == OP_REPAIR || op == OP_RELEASE;
+    return op == OP_ACQUIRE || op == OP_RENEW || op == OP_RESUME || op == OP_REPAIR ||
+           op == OP_RELEASE;
 }
 
 /* Returns true if the reply is a list of entries. An acquire of one lock has a reply without a
@@ -251,7 +289,7 @@ static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
 /* The columns of an entry that is a list. An entry may end early. MS: the time that is left.
  * NUMBER: the same column in `repaired`, `misnumbered`, `adopted` and `handed`. SLOTS: the same
  * column as TICKET, of a semaphore. */
-enum column { WORD, MS, NUMBER = MS, LABEL, TICKET, SLOTS = TICKET, MODE, READERS, AGENTS };
+enum column { WORD, MS, NUMBER = MS, LABEL, TICKET, SLOTS = TICKET, MODE, READERS, AGENTS, NAME };
 /* The positions in a HANDED entry. */
 enum { HANDED_AGENTS = 2, HANDED_MS };
 
@@ -281,6 +319,25 @@ static slot_set read_slots(const redisReply *list)
     for (size_t i = 0; text != NULL && i < text->len && i < LIMIT_PERMITS; i++)
         taken |= (slot_set)(text->str[i] == '1') << i;
     return taken;
+}
+
+/* Reads '<agent>:<number>' of the value there. Anything else is not a name, because any client may
+ * have written the value. */
+static void read_agent_and_number(const redisReply *list, struct occupant *occupant)
+{
+    const redisReply *name = element(list, NAME, REDIS_REPLY_STRING);
+    uint64_t agent, fence;
+    if (name == NULL || strlen(name->str) != name->len)
+        return;
+    const char *end = read_digits(name->str, 16, &agent);
+    if (end != name->str + AGENT_DIGITS || *end != ':')
+        return;
+    const char *number = end + 1;
+    end = read_digits(number, 10, &fence);
+    if (end == number || *end != '\0' || fence > LIMIT_FENCE)
+        return;
+    occupant->agent = (uint32_t)agent;
+    occupant->fence = fence;
 }
 
 /* Reads the label. If readers share the key (R17), reads mode and readers; of format redisson, how
@@ -318,11 +375,26 @@ static bool read_refusal(enum op op, const char *word, const redisReply *list,
     return is_spoiled || is_late;
 }
 
+/* Reads the label of the key's holder, and the elements after it. Returns false if the label is not
+ * a possible one. */
+static bool read_occupant(enum op op, const redisReply *list, struct event_reply *reply)
+{
+    if (!read_holders(list, reply))
+        return false;
+    const redisReply *ticket = element(list, TICKET, REDIS_REPLY_INTEGER);
+    bool has_ticket = reply->vote == VOTE_TAKEN && ticket != NULL && ticket->integer > 0;
+    reply->ticket = has_ticket ? (uint64_t)ticket->integer : 0;
+    reply->occupant.taken = read_slots(list);
+    if (op == OP_READ)
+        read_agent_and_number(list, &reply->occupant);
+    return true;
+}
+
 /* Reads ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or
  * the slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['own', pttl,
  * label], ['foreign', pttl] and perhaps an empty label and the slots, ['spoiled', pttl] and perhaps
- * 'tickets', ['late', 0], ['repaired', number], ['misnumbered', number], ['adopted', number, label]
- * and perhaps the mode. */
+ * 'tickets', ['late', 0], ['unlocked', 0], ['repaired', number], ['misnumbered', number],
+ * ['adopted', number, label] and perhaps the mode. */
 static bool read_list(enum op op, const redisReply *list, struct event_reply *reply)
 {
     const redisReply *word = element(list, WORD, REDIS_REPLY_STRING),
@@ -339,33 +411,33 @@ static bool read_list(enum op op, const redisReply *list, struct event_reply *re
     }
     if (read_refusal(op, word->str, list, reply))
         return true;
-    bool may_be_guarded =
-        op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_ADOPT || op == OP_RELEASE;
+    bool may_be_guarded = op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_RESUME ||
+                          op == OP_ADOPT || op == OP_RELEASE;
     if (may_be_guarded && strcmp(word->str, "guarded") == 0) {
         reply->vote = VOTE_GUARDED;
         reply->occupant.left_ms = bounded_ms(number->integer);
         return number->integer >= -1;
     }
-    bool moved = (op == OP_RENEW || op == OP_REPAIR || op == OP_RAISE || op == OP_RELEASE) &&
+    bool moved = (op == OP_RENEW || op == OP_RESUME || op == OP_REPAIR || op == OP_RAISE ||
+                  op == OP_RELEASE) &&
                  strcmp(word->str, "moved") == 0;
     bool held = strcmp(word->str, "held") == 0;
     bool own = op == OP_READ && strcmp(word->str, "own") == 0;
     if (held || moved || own || (op == OP_READ && strcmp(word->str, "yes") == 0)) {
-        if (!read_holders(list, reply))
-            return false;
         reply->vote = held ? VOTE_TAKEN : moved ? VOTE_MOVED : VOTE_YES;
         reply->is_own = own;
         reply->occupant.left_ms = bounded_ms(number->integer);
-        const redisReply *ticket = element(list, TICKET, REDIS_REPLY_INTEGER);
-        reply->ticket =
-            held && ticket != NULL && ticket->integer > 0 ? (uint64_t)ticket->integer : 0;
-        reply->occupant.taken = read_slots(list);
-        return true;
+        return read_occupant(op, list, reply);
     }
     if (op == OP_ADOPT && strcmp(word->str, "adopted") == 0) {
         reply->vote = VOTE_YES;
         reply->fence = (uint64_t)number->integer;
         return number->integer >= 0 && read_holders(list, reply);
+    }
+    bool renews = op == OP_RENEW || op == OP_RESUME || op == OP_REPAIR;
+    if (renews && strcmp(word->str, "unlocked") == 0) {
+        reply->vote = VOTE_UNLOCKED;
+        return true;
     }
     bool repaired = op == OP_REPAIR && strcmp(word->str, "repaired") == 0;
     bool misnumbered =
@@ -424,8 +496,8 @@ const char *reply_epoch(enum op op, const redisReply *reply)
 /* Returns true if the reply is a single 0, which replaces a list of zeros. */
 static bool is_one_for_all(enum op op, const redisReply *reply)
 {
-    return (op == OP_RENEW || op == OP_RELEASE) && reply->type == REDIS_REPLY_INTEGER &&
-           reply->integer == 0;
+    return (op == OP_RENEW || op == OP_RESUME || op == OP_RELEASE) &&
+           reply->type == REDIS_REPLY_INTEGER && reply->integer == 0;
 }
 
 const redisReply *reply_entry(enum op op, unsigned count, const redisReply *reply, unsigned i)
@@ -460,6 +532,96 @@ enum redis_outcome reply_read(enum op op, unsigned count, const redisReply *repl
                          : "a reply of an unknown shape";
     }
     return worst;
+}
+
+/* ---- native commands (R24) ---- */
+
+#define SECONDS_MAX (UINT64_C(1) << 40) /* No unix time has so many. */
+
+static bool has_run(const struct native_results *call, const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == call->results;
+}
+
+bool native_reply_is_possible(const struct native_results *call, const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR || has_run(call, reply);
+}
+
+static bool is_integer(const redisReply *reply, long long value)
+{
+    return reply->type == REDIS_REPLY_INTEGER && reply->integer == value;
+}
+
+static bool is_set(redisReply *const *at)
+{
+    return at[0]->type == REDIS_REPLY_STATUS && strcmp(at[0]->str, "OK") == 0;
+}
+
+static bool is_unset(redisReply *const *at)
+{
+    return at[0]->type == REDIS_REPLY_NIL;
+}
+
+/* Returns true if the commands of one item have set its key and raised its number. */
+static bool is_done(const struct native_results *call, redisReply *const *at)
+{
+    return is_set(at) && (!call->fencing || MUTANT(UNRAISED_COUNTS) || is_integer(at[1], 1));
+}
+
+/* Reads TIME's reply. Returns -1 if it is not a possible one. */
+static int64_t read_time_us(const redisReply *time)
+{
+    uint64_t seconds, us;
+    bool fits = time->type == REDIS_REPLY_ARRAY && time->elements == 2 &&
+                time->element[0]->type == REDIS_REPLY_STRING && time->element[0]->len > 0 &&
+                time->element[1]->type == REDIS_REPLY_STRING && time->element[1]->len > 0 &&
+                *read_digits(time->element[0]->str, 10, &seconds) == '\0' &&
+                *read_digits(time->element[1]->str, 10, &us) == '\0' && us < 1000000 &&
+                seconds < SECONDS_MAX;
+    return fits ? (int64_t)(seconds * 1000000 + us) : -1;
+}
+
+/* Returns true if the leases are not shorter than asked for, and not much longer. */
+static bool is_in_time(const struct native_results *call, const redisReply *time)
+{
+    int64_t now_us = read_time_us(time), least_us = call->clock_ms * 1000;
+    return (now_us >= least_us && now_us <= least_us + 1000 * call->spread_ms) ||
+           MUTANT(TIME_NOT_CHECKED);
+}
+
+/* Returns true if the key of item `i` had exactly the value, and no agent waits for it. `numsub`: a
+ * channel and a number for each of the items. */
+static bool is_released(redisReply *const *at, const redisReply *numsub, unsigned count, unsigned i)
+{
+    bool counts = numsub->type == REDIS_REPLY_ARRAY && numsub->elements == 2 * (size_t)count;
+    bool is_deleted = is_integer(at[i], 1) || MUTANT(UNDELETED_COUNTS);
+    return is_deleted && (MUTANT(RELEASED_UNTOLD) ||
+                          (counts && is_integer(numsub->element[2 * (size_t)i + 1], 0)));
+}
+
+bool native_reply_read(const struct native_results *call, unsigned count, const redisReply *reply,
+                       struct event_reply *ret_replies)
+{
+    bool runs = has_run(call, reply);
+    const redisReply *last = runs ? reply->element[call->results - 1u] : NULL;
+    bool votes = runs && (!call->takes || is_in_time(call, last));
+    if (votes && call->vote != NULL && !MUTANT(VOTE_NOT_COMPARED)) {
+        const redisReply *vote = reply->element[call->results - 2u];
+        votes = vote->type == REDIS_REPLY_STRING && strcmp(vote->str, call->vote) == 0;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        redisReply *const *taken =
+            runs && call->takes ? reply->element + i * (1u + call->fencing) : NULL;
+        bool is_yes = votes && (call->takes ? is_done(call, taken)
+                                            : is_released(reply->element, last, count, i));
+        ret_replies[i] = (struct event_reply){.vote = is_yes ? VOTE_YES : VOTE_BY_SCRIPT,
+                                              .is_native = is_yes && call->takes,
+                                              .is_set = taken != NULL && !is_yes && is_set(taken),
+                                              .is_unset = taken != NULL && is_unset(taken),
+                                              .occupant.left_ms = -1};
+    }
+    return runs;
 }
 
 bool reply_is_possible(enum op op, unsigned count, const redisReply *reply)

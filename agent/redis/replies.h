@@ -13,6 +13,7 @@ enum {
     /* Limit of the number of agents that wait or subscribe, as read from a reply. */
     AGENTS_MAX = UINT16_MAX,
     READERS_MAX = 1000000,
+    AGENT_DIGITS = 8, /* Hex digits of an agent's name in a value (D3.3). */
 };
 /* 31 years: a longer time in a reply counts as this, so that no sum of times overflows. */
 #define REPLY_MS_MAX ((int64_t)1000000000000)
@@ -30,6 +31,25 @@ bool op_is_gathered(enum op op);
  * Unless the outcome is OK, `*ret_error` is its text, which may be in the reply's memory. */
 enum redis_outcome reply_read(enum op op, unsigned count, const redisReply *reply,
                               struct event_reply *ret_replies, const char **ret_error);
+
+/* The results of a call of native commands (R24). */
+struct native_results {
+    bool takes;        /* They take locks; otherwise they release them. */
+    uint16_t results;  /* Elements of EXEC's reply. */
+    bool fencing;      /* `takes`: each item has two, and one otherwise. */
+    const char *vote;  /* The vote as it was known when the call was written; NULL: no guard. */
+    int64_t clock_ms;  /* `takes`: the lower bound of the master's clock at that time. */
+    int64_t spread_ms; /* `takes`: how much more the clock may show (native_spread_ms()). */
+};
+
+/* Reads EXEC's reply. An item that was not granted, or not released, or for which an agent waits,
+ * is BY_SCRIPT. Returns true if the commands were run; if they were not, native commands are of no
+ * use now. */
+bool native_reply_read(const struct native_results *call, unsigned count, const redisReply *reply,
+                       struct event_reply *ret_replies);
+
+/* Returns false if no master could have replied this to EXEC. */
+bool native_reply_is_possible(const struct native_results *call, const redisReply *reply);
 
 /* Returns false if no script could have replied this to any question: a word, a status, nothing, or
  * a list without some of the items. */

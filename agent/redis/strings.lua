@@ -15,6 +15,7 @@
 --   prolong(key, found, ttl, ends)    Prolongs the lease, never shortens it. Returns its end.
 --   rename(key, found, value, ends)   Replaces the token's value, and keeps its end.
 --   leave(key, found)                 Deletes the value. Returns whether the key is free.
+--   values_of(key, held)              Returns a list of all stored values.
 local get = text_at
 
 local function find(_, held, value)
@@ -46,4 +47,8 @@ end
 local function leave(key)
     redis.call('DEL', key)
     return true
+end
+
+local function values_of(_, held)
+    return held and {held} or {}
 end

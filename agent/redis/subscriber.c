@@ -50,7 +50,7 @@ struct name_parts {
 static struct name_parts parts_of(enum form form, const char *prefix, struct text key)
 {
     bool braces = form == FORM_REDISSON && asking_adds_braces(prefix, key);
-    const char *begin = form != FORM_REDISSON ? "lockagent:channel:"
+    const char *begin = form != FORM_REDISSON ? KEY_CHANNEL
                         : braces              ? "redisson_lock__channel:{"
                                               : "redisson_lock__channel:";
     size_t prefix_len = strlen(begin) + strlen(prefix), len = prefix_len + key.len + braces;
@@ -344,7 +344,7 @@ static bool hear_reply(struct subscription *subscription, const redisReply *repl
     return reply->type == REDIS_REPLY_STATUS && pays(&subscription->auths);
 }
 
-static void subscription_heard(void *owner, const redisReply *reply)
+static bool subscription_heard(void *owner, const redisReply *reply)
 {
     struct subscription *subscription = owner;
     struct master *master = subscription->master;
@@ -356,6 +356,7 @@ static void subscription_heard(void *owner, const redisReply *reply)
         try_much_later(master, REDIS_FAULT_SURPLUS,
                        "broke the protocol: an unexpected message or reply");
     }
+    return true;
 }
 
 /* Returns true if a reply or message may come. Messages may come at any time. */
@@ -405,6 +406,7 @@ static void subscription_stands(void *owner)
     char why[160];
     struct resp *resp = &master->redis->resp;
     struct text command;
+    master_tls_began(master, &subscription->line);
     int asks = auth_ask(resp, master->group_config, master->config, &command, why, sizeof(why));
     if (asks < 0) {
         try_later(master);

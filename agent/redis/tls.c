@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/core/core_assert.h"
@@ -230,6 +231,44 @@ void tls_check(const struct config_tls *config,
     if (config->key_file[0] != '\0' && !is_private(config->key_file))
         say(arg, "key_file", /* fatal= */ false,
             "users other than its owner may read the private key (chmod 600)");
+}
+
+/* ---- the ends of certificates ---- */
+
+/* Returns when the certificate ends, in seconds of unix time; INT64_MAX if that is not known. */
+static int64_t end_of(const X509 *certificate)
+{
+    struct tm end;
+    if (certificate == NULL ||
+        openssl.ASN1_TIME_to_tm(openssl.X509_get0_notAfter(certificate), &end) != 1)
+        return INT64_MAX;
+    return (int64_t)timegm(&end);
+}
+
+int64_t tls_master_end_s(const struct tls *tls)
+{
+    const OPENSSL_STACK *chain = (const OPENSSL_STACK *)openssl.SSL_get0_verified_chain(tls->ssl);
+    int64_t first_s = INT64_MAX;
+    int count = chain != NULL ? openssl.OPENSSL_sk_num(chain) : 0;
+    for (int i = 0; i < count; i++) {
+        int64_t end_s = end_of(openssl.OPENSSL_sk_value(chain, i));
+        first_s = end_s < first_s ? end_s : first_s;
+    }
+    return first_s == INT64_MAX ? 0 : first_s;
+}
+
+int64_t tls_own_end_s(const struct config_tls *config)
+{
+    char why[WHY_BYTES];
+    SSL_CTX *context = new_context(why);
+    if (context == NULL)
+        return 0;
+    begin();
+    (void)take_certificate(context, config, why); /* The end of an expired one is read too. */
+    int64_t end_s = end_of(openssl.SSL_CTX_get0_certificate(context));
+    openssl.ERR_clear_error();
+    openssl.SSL_CTX_free(context);
+    return end_s == INT64_MAX ? 0 : end_s;
 }
 
 /* ---- opening ---- */

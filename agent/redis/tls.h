@@ -42,6 +42,14 @@ bool tls_waits_to_write(const struct tls *tls);
 enum tls_fault tls_fault(const struct tls *tls);
 const char *tls_why(const struct tls *tls);
 
+/* Returns when the first certificate of the master's verified chain ends, in seconds of unix time;
+ * 0 if it is not known. Call it after tls_greet() has returned 1. */
+int64_t tls_master_end_s(const struct tls *tls);
+
+/* Returns when our certificate in config->cert_file ends, in seconds of unix time; 0 if the file
+ * holds none that can be read, or there is not enough memory. */
+int64_t tls_own_end_s(const struct config_tls *config);
+
 /* Loads OpenSSL and sets it up. Returns false, with `why`, if it cannot be loaded or there is not
  * enough memory. Then the process must end, because OpenSSL does not try again. Call it before any
  * other function of this file. */

@@ -25,6 +25,7 @@ void service_up(struct master *master)
     master->reloading = false;
     master->probe_ticks = 0;
     master->noticed = 0;
+    master->native_from = (struct instant){0};
     if (guards)
         marker_ready(master);
     subscriber_wanted(master);
@@ -53,6 +54,7 @@ void service_refused(struct master *master, enum redis_outcome outcome, const ch
 {
     bool unfit = outcome == REDIS_OUTCOME_LOADING || outcome == REDIS_OUTCOME_BUSY ||
                  outcome == REDIS_OUTCOME_MASTERDOWN || outcome == REDIS_OUTCOME_NOAUTH ||
+                 outcome == REDIS_OUTCOME_NOCOMMAND ||
                  (outcome == REDIS_OUTCOME_NOPERM && strstr(text, " run ") != NULL);
     if (!unfit) {
         master_notice(master, outcome, text);
@@ -221,6 +223,9 @@ void upkeep_count_replicas(struct master *master)
 
 void upkeep_probe(struct master *master)
 {
+    enum { CLIENTS_PROBES = 20 }; /* Its clients are counted once a minute, in the mean. */
+    if (redis_random(master->redis) % CLIENTS_PROBES == 0)
+        ASK(master, heard_info, "INFO", "clients");
     ASK(master, heard_info, "INFO", "replication");
     ASK(master, heard_info, "INFO", "memory");
     ASK(master, heard_ping, "PING");

@@ -86,6 +86,12 @@ static char **command_environment(const struct run_command *command)
                       : environment_of_several(command->holds, count);
 }
 
+/* Returns true if the command is one word that only a shell would understand, such as 'a | b'. */
+static bool is_shell_line(char *const *words)
+{
+    return words[1] == NULL && strpbrk(words[0], " \t\n|&;<>()$`*?~") != NULL;
+}
+
 int run_command_start(struct run_command *command)
 {
     char **environment = command_environment(command), shown[USAGE_SHOWN];
@@ -100,7 +106,11 @@ int run_command_start(struct run_command *command)
     if (failure == 0)
         return 0;
     run_terminal_take_back();
-    run_say(NULL, "%s: %s", usage_shown(command->options->command[0], shown), strerror(failure));
+    run_say(
+        NULL, "%s: %s%s", usage_shown(command->options->command[0], shown), strerror(failure),
+        is_shell_line(command->options->command)
+            ? "; the command runs without a shell: for a line of the shell write -- sh -c 'LINE'"
+            : "");
     if (!executed)
         return RUN_EXIT_FAILED;
     return failure == ENOENT ? RUN_EXIT_NOT_FOUND : RUN_EXIT_NOT_EXECUTABLE;

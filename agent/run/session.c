@@ -144,9 +144,9 @@ static void on_master_state(void *arg, uint8_t group, uint8_t master, enum redis
 {
     (void)arg;
     const struct config_group *config = &session.config->groups[group];
-    bool fine = state == REDIS_UP || state == REDIS_CONNECTING;
-    bool unsure =
-        state == REDIS_GUARDED && redis_master(session.redis, group, master).guarded_ms < 0;
+    struct redis_master_view view = redis_master(session.redis, group, master);
+    bool fine = (state == REDIS_UP && *text == '\0') || state == REDIS_CONNECTING;
+    bool unsure = state == REDIS_GUARDED && view.guarded_ms < 0 && !view.degraded;
     log_event(fine || unsure ? LOG_INFO : LOG_WARN, "master state changed",
               LOG_TEXT_FIELD("group", config->name),
               LOG_TEXT_FIELD("master", config->masters[master].url),
@@ -169,6 +169,12 @@ static void on_layout(void *arg, uint8_t group, const char *text)
         log_event(LOG_ERROR, "no new locks: agents at work have another layout",
                   LOG_TEXT_FIELD("group", session.config->groups[group].name),
                   LOG_TEXT_FIELD("reason", text));
+}
+
+static void on_quorum(void *arg, uint8_t group, const struct redis_group_view *view)
+{
+    (void)arg;
+    loop_log_quorum(session.config, group, view);
 }
 
 /* ---- the locks ---- */
@@ -214,6 +220,21 @@ static bool masters_are_settled(void)
         session.until =
             instant_min(session.until, instant_after_ms(clock_now(), node_timeout_ms()));
     return settled || clock_has_reached(session.until);
+}
+
+/* Says for which masters the command waits, if it does: otherwise it would be silent for as long as
+ * a guard lasts. */
+static void say_what_is_lacking(void)
+{
+    char lacks[REDIS_LACKS_BYTES];
+    uint16_t said = 0;
+    for (size_t i = 0; session.options->wait_ms != 0 && i < session.options->key_count; i++) {
+        uint8_t group = held(i)->group;
+        redis_group_lacks(session.redis, group, lacks, sizeof(lacks));
+        if (lacks[0] != '\0' && (said >> group & 1) == 0)
+            run_say(NULL, "waits: %s", lacks);
+        said |= (uint16_t)(1U << group);
+    }
 }
 
 /* Asks for one key. All have the same deadline. */
@@ -265,17 +286,21 @@ static void say_no_quorum(const char *key)
 {
     const struct effect_answer *answer = &session.answer;
     struct redis_group_view view = redis_group(session.redis, held(session.asked)->group);
-    char layouts[REDIS_LACKS_BYTES];
+    char lacks[REDIS_LACKS_BYTES], when[64];
     if (view.gate == GUARD_REFUSED_BY_LAYOUT) {
-        redis_say_layouts(&view, layouts, sizeof(layouts));
-        run_say(key, "not acquired: agents at work have another layout: %s", layouts);
-        return;
+        redis_say_layouts(&view, lacks, sizeof(lacks));
+        run_say(key, "not acquired: agents at work have another layout: %s", lacks);
+    } else if (view.is_new || view.up == 0) {
+        redis_group_lacks(session.redis, held(session.asked)->group, lacks, sizeof(lacks));
+        run_say(key, "not acquired: %s", lacks);
+    } else {
+        redis_say_votes_in(&view, when, sizeof(when));
+        run_say(key,
+                "not acquired: %d of %d masters granted it, %d are needed (%d failed, %d guarded, "
+                "%d unreplicated)%s",
+                answer->tally.granted, answer->tally.total, answer->tally.quorum,
+                answer->tally.failed, answer->tally.guarded, answer->tally.unreplicated, when);
     }
-    run_say(key,
-            "not acquired: %d of %d masters granted it, %d are needed (%d failed, %d guarded, "
-            "%d unreplicated)",
-            answer->tally.granted, answer->tally.total, answer->tally.quorum, answer->tally.failed,
-            answer->tally.guarded, answer->tally.unreplicated);
 }
 
 static void say_refused(void)
@@ -358,6 +383,7 @@ static void turn_of_connecting(void)
         session.exit_code = RUN_EXIT_SIGNAL + session.interrupted;
         uv_stop(&session.uv);
     } else if (masters_are_settled()) {
+        say_what_is_lacking();
         ask_for_lock(0);
     }
 }
@@ -495,10 +521,12 @@ static bool boot_session(void)
     if (session.loop == NULL)
         return false;
     session.command.loop = session.loop;
-    struct redis_sink sink = {&session, on_redis_event,    on_command, on_master_state,
-                              on_clock, on_about_to_write, on_layout};
+    struct redis_sink sink = {&session,           on_redis_event,    on_command, on_master_state,
+                              on_clock,           on_about_to_write, on_layout,  on_quorum,
+                              /* refused= */ NULL};
     session.redis = redis_start(&session.uv, session.config, &sink);
-    loop_connect(session.loop, session.redis, &(struct loop_sink){&session, on_answer, on_trace});
+    loop_connect(session.loop, session.redis,
+                 &(struct loop_sink){&session, on_answer, NULL, on_trace});
     return session.redis != NULL;
 }
 

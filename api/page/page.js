@@ -6,12 +6,8 @@
   const at = (id) => document.getElementById(id);
   let fetchedAt = performance.now(), paused = false, timer, typing, under_way;
 
-  // Makes `old` like `fresh`.
+  // Makes `old` like `fresh`, which is a node of the same name.
   const match = (old, fresh) => {
-    if (old.nodeName !== fresh.nodeName) {
-      old.replaceWith(fresh);
-      return;
-    }
     if (old.nodeType !== Node.ELEMENT_NODE) {
       if (old.data !== fresh.data) old.data = fresh.data;
       return;
@@ -20,16 +16,28 @@
       if (!fresh.hasAttribute(name)) old.removeAttribute(name);
     for (const { name, value } of fresh.attributes)
       if (old.getAttribute(name) !== value) old.setAttribute(name, value);
-    const before = [...old.childNodes], after = [...fresh.childNodes];
-    before.slice(after.length).forEach((node) => node.remove());
-    after.forEach((node, i) => (i < before.length ? match(before[i], node) : old.append(node)));
+    const length = fresh.childNodes.length; // Nodes that are taken over leave it.
+    [...fresh.childNodes].forEach((node, i) => {
+      // A part that has moved is moved here, and not written anew.
+      const moved = node.id && [...old.children].find((each) => each.id === node.id);
+      if (moved && moved !== old.childNodes[i]) old.insertBefore(moved, old.childNodes[i]);
+      const there = old.childNodes[i];
+      if (there && there.nodeName === node.nodeName) match(there, node);
+      else old.insertBefore(node, there || null);
+    });
+    while (old.childNodes.length > length) old.lastChild.remove();
   };
 
   const show = (text) => {
     const fresh = new DOMParser().parseFromString(text, "text/html");
+    const focused = document.activeElement;
+    const around = focused.closest("section");
     for (const old of document.querySelectorAll(".live")) match(old, fresh.getElementById(old.id));
     at("icon").href = fresh.getElementById("icon").href;
     document.title = fresh.title;
+    // An element that was moved has lost focus. One that is gone leaves it to its section's table.
+    const keeper = focused.isConnected ? focused : around && around.querySelector(".wide");
+    if (keeper && document.activeElement !== keeper) keeper.focus({ preventScroll: true });
   };
 
   const tellAge = () => {
@@ -69,17 +77,24 @@
     if (paused) clearTimeout(timer);
     else refresh();
   });
+  // Puts what is asked for in the address. `limit`: rows of each table; "": as many as at first.
+  const ask = (limit) => {
+    const asked = new URLSearchParams();
+    if (at("key").value) asked.set("key", at("key").value);
+    if (at("sort").selectedIndex > 0) asked.set("sort", at("sort").value);
+    if (limit) asked.set("limit", limit);
+    history.replaceState(null, "", `${asked}` ? `?${asked}` : location.pathname);
+    refresh();
+  };
   at("key").addEventListener("input", () => {
     clearTimeout(typing);
-    typing = setTimeout(() => {
-      const key = at("key").value;
-      history.replaceState(null, "", key ? "?key=" + encodeURIComponent(key) : location.pathname);
-      refresh();
-    }, TYPING_MS);
+    typing = setTimeout(ask, TYPING_MS, "");
   });
+  at("sort").addEventListener("change", () => ask(""));
   at("filter").addEventListener("submit", (event) => {
     event.preventDefault();
-    at("key").dispatchEvent(new Event("input"));
+    clearTimeout(typing);
+    ask(event.submitter ? event.submitter.value : "");
   });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && !paused) refresh();

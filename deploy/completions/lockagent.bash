@@ -5,7 +5,7 @@ _lockagent() {
     COMPREPLY=()
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        serve | check | trust | layouts | healthcheck | run | capacity)
+        serve | check | trust | unlock | layouts | healthcheck | run | capacity)
             command=${COMP_WORDS[i]}
             break
             ;;
@@ -20,7 +20,7 @@ _lockagent() {
         mapfile -t COMPREPLY < <(compgen -W "term kill ignore" -- "$word")
         return
         ;;
-    -s | --set | --address | -w | --wait | -t | --ttl | --max-hold | -l | --label | -E | --conflict-exit-code) return ;;
+    -s | --set | --address | --yes | -w | --wait | -t | --ttl | --max-hold | -l | --label | -E | --conflict-exit-code) return ;;
     --)
         mapfile -t COMPREPLY < <(compgen -c -- "$word")
         return
@@ -29,8 +29,10 @@ _lockagent() {
     local words
     [[ $command != capacity || $before != --* ]] || return 0
     case $command in
-    check | trust | layouts)
+    check | trust | unlock | layouts)
         mapfile -t COMPREPLY < <(compgen -f -X '!*.y*ml' -- "$word"; compgen -d -- "$word")
+        [ "$command" != check ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W --ask -- "$word")
+        [ "$command" != unlock ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W --yes -- "$word")
         [ "$command" != trust ] || mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -W --new -- "$word")
         return
         ;;
@@ -48,7 +50,7 @@ _lockagent() {
         ;;
     *)
         words="--config --set --print-config"
-        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust layouts healthcheck run capacity --version --help $words"
+        [ "$COMP_CWORD" -gt 1 ] || words="serve check trust unlock layouts healthcheck run capacity --version --help $words"
         ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

@@ -1,17 +1,19 @@
 #!/usr/bin/env bash
 # The images that the composition starts from, where no registry can be reached: images.sh make, out
-# of Debian's packages; images.sh check, whether they are there.
+# of Debian's packages; images.sh check, whether they are there. images.sh make debian:bookworm-slim
+# makes one of Debian's releases alone.
 #
 # An image that is here already, or that can be pulled, is left as it is. The names come from
 # Dockerfile and docker-compose.yml, so there is one place for each. Needs a running docker daemon,
 # and to make them root (debootstrap).
 set -euo pipefail
-what=$1
+what=$1 only=${2:-}
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 base=$(sed -n 's/^FROM \(debian:[^ ]*\).*/\1/p' "$top/Dockerfile" | sort -u)
 redis=$(sed -n 's/^ *image: *\(redis:.*\)/\1/p' "$top/docker-compose.yml" | sort -u)
 curl=$(sed -n 's/^ *image: *\(.*curl:.*\)/\1/p' "$top/docker-compose.yml" | sort -u)
+base=${only:-$base}
 suite=${base#debian:}
 suite=${suite%-slim}
 
@@ -114,7 +116,9 @@ if ! docker info >/dev/null 2>"$work/why"; then
     tail -n 1 "$work/why" >&2
     exit 1
 fi
-for name in base redis curl; do
+wanted=(base)
+[ -n "$only" ] || wanted+=(redis curl)
+for name in "${wanted[@]}"; do
     if have "${!name}"; then
         continue
     fi

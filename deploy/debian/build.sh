@@ -8,16 +8,17 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 cd "$top"
-version=$(sed -n "s/^project('lockagent'.* version: '\([^']*\)'.*/\1/p" meson.build)
+# shellcheck source=deploy/source.sh
+. deploy/source.sh
+version=$(source_version)
 source=$folder/lockagent-$version
 rm -rf "$source" "$folder"/lockagent*_"$version"*
 mkdir "$source"
-SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -c safe.directory="$top" log -1 --format=%ct)}
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(source_epoch)}
 export SOURCE_DATE_EPOCH
 # debhelper keeps dates that are older than SOURCE_DATE_EPOCH. In the tree where a commit was made
 # they are older, in a new clone they are not. Therefore all files get the same date.
-git -c safe.directory="$top" ls-files -z --cached --others --exclude-standard |
-    while IFS= read -r -d '' path; do [ ! -e "$path" ] || printf '%s\0' "$path"; done |
+source_files |
     tar --null -T - --mtime="@$SOURCE_DATE_EPOCH" --mode=u+rw,go=rX -cf - |
     tar -xpf - -C "$source"
 mv "$source/deploy/debian" "$source/debian"

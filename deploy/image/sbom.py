@@ -3,7 +3,8 @@
 
 DPKG_FOLDER is the image's /var/lib/dpkg, AGENT and MICROHTTPD are the versions of the programs
 that were built for it. PACKAGES is a file with the names of the image's Debian packages, if the
-image has fewer than DPKG_FOLDER lists.
+image has fewer than DPKG_FOLDER lists. SOURCE_DATE_EPOCH is the date of the list, otherwise it is
+now. The same packages and date make the same bytes.
 """
 import datetime
 import json
@@ -57,14 +58,15 @@ def debian(name, version, architecture, source, source_version):
 
 
 def document(packages):
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    made = datetime.datetime.fromtimestamp(float(epoch or time.time()), datetime.timezone.utc)
+    epoch = os.environ.get("SOURCE_DATE_EPOCH") or time.time()
+    made = datetime.datetime.fromtimestamp(float(epoch), datetime.timezone.utc)
+    name = uuid.uuid5(uuid.NAMESPACE_OID, json.dumps([made.isoformat(), packages]))
     return {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": f"lockagent-{packages[0]['versionInfo']}-image",
-        "documentNamespace": f"urn:uuid:{uuid.uuid4()}",
+        "documentNamespace": f"urn:uuid:{name}",
         "creationInfo": {
             "created": made.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "creators": ["Tool: lockagent-sbom"],

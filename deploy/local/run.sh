@@ -138,6 +138,8 @@ $dir/lockagent.yaml. In another shell:
   $url/locks/demo -X PUT    -H 'Lock-Token: TOKEN'           # renew it
   $url/locks/demo -X DELETE -H 'Lock-Token: TOKEN'           # release it
   $url/metrics
+  # a cron job needs no agent
+  $(realpath "$agent") run -n -c $dir/lockagent.yaml jobs/nightly -- echo done
   # lose a master: nothing changes
   redis-cli -p ${ports[0]} shutdown
 

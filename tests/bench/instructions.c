@@ -26,7 +26,8 @@ enum {
     WARM_ROUNDS = 3, /* Each name is used so often before the first row is measured. */
     LEASE_MS = 30000,
     HELD_MS = 600000, /* The lease of locks that are renewed. They are held to the end. */
-    LEFT_MS = 29690,  /* Rest of an attempt's deadline. */
+    SLOW_MS = 60000,
+    LEFT_MS = 29690, /* Rest of an attempt's deadline. */
     SILENCE_MS = 3000,
     SECOND_US = 1000000,
     AGENT = 0x1a2b3c4d,
@@ -45,6 +46,8 @@ struct row {
     unsigned turns;   /* Turns that are measured. */
     enum form form;
     enum mode mode;
+    bool by_script; /* As a lock is taken that was refused before (R24). */
+    bool compares;  /* Released by native commands. A row of servers that have them. */
 };
 
 static struct config config;
@@ -53,6 +56,7 @@ static struct instant now = {SECOND_US}; /* The guard's time. Only the guard's q
 static uint64_t number;                  /* The last proposal, or the last number of a question. */
 static redisContext *redis;
 static int port;
+static enum compare_delete compares; /* How this server compares. */
 static char run_id[RUN_ID_BYTES], layout[LAYOUT_BYTES + 1], delete_sha[SHA_CHARS + 1];
 
 /* ---- calls ---- */
@@ -109,9 +113,9 @@ static void ask(const char *what, enum op op, const struct send_item *items, uns
     const char *error = "";
 
     if (asking_names_vote(&config, 0, op))
-        vote = asking_vote(vote_bytes, &guard, 0, now, &proposals);
-    if (asking_has_own(op)) /* The master has this machine's clock. */
-        own = asking_own(own_bytes, (int64_t)(wall_us() / 1000), vote);
+        vote = asking_vote(vote_bytes, &guard, 0, now, op, &proposals);
+    /* The master has this machine's clock. */
+    own = asking_own(own_bytes, op, (int64_t)(wall_us() / 1000), vote);
     memcpy(bytes + (command.at - bytes) + command.len, own.at, own.len);
     redisAppendFormattedCommand(redis, command.at, command.len + own.len);
     redisReply *reply = next_reply(what);
@@ -120,6 +124,42 @@ static void ask(const char *what, enum op op, const struct send_item *items, uns
         if (read[i].vote != VOTE_YES)
             die("instructions: %s: the master refuses: %s", what,
                 *error ? error : redis_outcome_name(outcome));
+    freeReplyObject(reply);
+}
+
+/* The same by native commands (R24). */
+static void ask_native(const char *what, enum op op, const struct send_item *items, unsigned count)
+{
+    static char bytes[COMMAND_BYTES];
+    struct resp resp = {.bytes = bytes, .size = sizeof bytes};
+    bool takes = op == OP_ACQUIRE;
+    struct native native = takes ? asking_native(&resp, &config, 0, items, count)
+                                 : asking_native_release(&resp, &config, 0, compares, items, count);
+    struct proposals proposals = asking_proposals(&config, items, count);
+    struct event_reply read[ITEMS_MAX];
+    struct native_results call = {
+        .takes = takes,
+        .results = native.results,
+        .fencing = items[0].fencing,
+        .vote = asking_native_vote(&guard, 0, now, takes ? &proposals : NULL),
+        .clock_ms = (int64_t)(wall_us() / 1000),
+        .spread_ms = SLOW_MS, /* under callgrind */
+    };
+
+    if (!call.vote)
+        die("instructions: %s: the master has no vote", what);
+    if (takes)
+        asking_native_ends(&native, bytes + resp.at, call.clock_ms);
+    redisAppendFormattedCommand(redis, native.bytes.at, native.bytes.len);
+    for (unsigned i = 0; i < native.before; i++)
+        freeReplyObject(next_reply(what));
+    redisReply *reply = next_reply(what);
+    if (!native_reply_is_possible(&call, reply))
+        die("instructions: %s: not a possible reply", what);
+    native_reply_read(&call, count, reply, read);
+    for (unsigned i = 0; i < count; i++)
+        if (read[i].vote != VOTE_YES)
+            die("instructions: %s: the master refuses", what);
     freeReplyObject(reply);
 }
 
@@ -151,6 +191,7 @@ static void marker_turn(const struct row *row, unsigned turn)
     uint64_t questions = guard.questions;
 
     (void)row, (void)turn;
+    (void)guard_uses(&guard, LEASE_MS, now); /* No idle group is asked each second. */
     guard_numbers(&guard, 1, ++number);
     now = instant_after_us(now, SECOND_US);
     tell_guard(&(struct guard_event){.kind = GUARD_TIME});
@@ -203,12 +244,18 @@ static void pair_turn(const struct row *row, unsigned turn)
     char keys[ITEMS_MAX][KEY_BYTES];
 
     make_items(row, turn, items, keys);
-    ask(row->name, OP_ACQUIRE, items, row->items);
+    if (form_is_native(row->form) && !row->by_script)
+        ask_native(row->name, OP_ACQUIRE, items, row->items);
+    else
+        ask(row->name, OP_ACQUIRE, items, row->items);
     for (unsigned i = 0; i < row->items; i++) {
         items[i].asked = true;
         items[i].ticket.mode = MODE_WRITE;
     }
-    ask(row->name, OP_RELEASE, items, row->items);
+    if (row->compares)
+        ask_native(row->name, OP_RELEASE, items, row->items);
+    else
+        ask(row->name, OP_RELEASE, items, row->items);
 }
 
 /* The first turns take the locks, which both rows of renewals share. */
@@ -287,6 +334,10 @@ static void greet(void)
     tell_guard(&(struct guard_event){.kind = GUARD_GREETS, .knows_run = true});
     plain("CLIENT ID");
     plain("TIME");
+    redisReply *names =
+        must_reply("COMMAND", redisCommand(redis, "COMMAND LIST FILTERBY PATTERN del*"));
+    compares = asking_compares(names);
+    freeReplyObject(names);
     plain("CLIENT SETNAME lockagent:bench");
     tell_guard(&(struct guard_event){.kind = GUARD_READY});
     number = wall_us();
@@ -324,6 +375,9 @@ static const struct row rows[] = {
     {"bare-13", bare_turn, "bare", MANY},
     {"plain-1", pair_turn, "plain", ONE, .form = FORM_PLAIN},
     {"plain-13", pair_turn, "plain", MANY, .form = FORM_PLAIN},
+    {"deleted-1", pair_turn, "plain", ONE, .form = FORM_PLAIN, .compares = true},
+    {"deleted-13", pair_turn, "plain", MANY, .form = FORM_PLAIN, .compares = true},
+    {"script-1", pair_turn, "plain", ONE, .form = FORM_PLAIN, .by_script = true},
     {"fair-1", pair_turn, "fair", ONE, .form = FORM_FAIR},
     {"permits-1", pair_turn, "permits", ONE, .form = FORM_SLOTS},
     {"read-1", pair_turn, "rw", ONE, .form = FORM_SHARED, .mode = MODE_READ},
@@ -334,15 +388,23 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+static bool is_run(const struct row *row)
+{
+    return !row->compares || compares != COMPARE_DELETE_NONE;
+}
+
 static void run(void)
 {
     unsigned turns[ROWS];
 
     for (unsigned i = 0; i < ROWS; i++)
-        for (turns[i] = 0; turns[i] * rows[i].items < WARM_ROUNDS * NAMES; turns[i]++)
+        for (turns[i] = 0; is_run(&rows[i]) && turns[i] * rows[i].items < WARM_ROUNDS * NAMES;
+             turns[i]++)
             rows[i].turn(&rows[i], turns[i]);
     plain("ECHO begin");
     for (unsigned i = 0; i < ROWS; i++) {
+        if (!is_run(&rows[i]))
+            continue;
         for (unsigned n = 0; n < rows[i].turns; n++)
             rows[i].turn(&rows[i], turns[i] + n);
         plain("ECHO end");

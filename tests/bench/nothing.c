@@ -121,8 +121,9 @@ static void ask_masters(struct exchange *exchange, const char *url)
     exchange->yes = exchange->no = 0;
     exchange->operation++;
     struct text command = asking_op(&resp, &config, 0, exchange->op, &item, 1);
-    if (asking_has_own(exchange->op)) { /* no deadline */
-        struct text own = asking_own(own_bytes, /* clock_ms= */ 0, (struct text){"", 0});
+    if (op_creates(exchange->op)) { /* no deadline */
+        struct text own =
+            asking_own(own_bytes, exchange->op, /* clock_ms= */ 0, (struct text){"", 0});
         size_t at = (size_t)(command.at - resp.bytes) + command.len;
         if (at + own.len > resp.size)
             die("nothing: a command of %zu bytes", command.len);

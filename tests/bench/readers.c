@@ -72,13 +72,11 @@ static uint64_t ask(enum op op, const struct send_item *items, unsigned count)
     char own_bytes[ASKING_OWN_BYTES];
     struct resp resp = {.bytes = bytes, .size = sizeof bytes - sizeof own_bytes};
     struct text command = asking_op(&resp, &config, 0, op, items, count);
-    struct text own = asking_own(own_bytes, /* clock_ms= */ 0, (struct text){"", 0});
+    struct text own = asking_own(own_bytes, op, /* clock_ms= */ 0, (struct text){"", 0});
     void *reply = NULL;
 
-    if (asking_has_own(op))
-        memcpy(bytes + (command.at - bytes) + command.len, own.at, own.len);
-    redisAppendFormattedCommand(redis, command.at,
-                                command.len + (asking_has_own(op) ? own.len : 0));
+    memcpy(bytes + (command.at - bytes) + command.len, own.at, own.len);
+    redisAppendFormattedCommand(redis, command.at, command.len + own.len);
     redisGetReply(redis, &reply);
     uint64_t number = must_be_yes(op, reply, count);
     freeReplyObject(reply);

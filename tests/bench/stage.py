@@ -21,6 +21,7 @@ from marking import mark_master
 
 MASTERS = 5
 PERMITS = 8
+PAGE_S = 0.3  # an agent's pages may be 250 ms old (D9)
 POLICIES = (
     """
   - match: "fair-*"
@@ -331,6 +332,7 @@ class Stage:
             else:
                 self.masters[i] = Master(master.folder, master.port, self.appendonly)
                 mark_master("-p", master.port)
+        time.sleep(PAGE_S)  # otherwise the page may be from before the fault
         wait_for("the agent sees all masters again", agent.sees_all, 30)
         guarded = "lockagent_master_guarded_seconds{"
         wait_for("all masters vote again", lambda: agent.metric(guarded) == 0, 30)

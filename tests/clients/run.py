@@ -3,9 +3,10 @@
 BUILD_DIR [LANGUAGE...]
 
 All languages are played side by side, each with keys of its own: granted after a wait, and released
-by its end; refused; taken away; left by an agent that is killed, and by one that is stopped. The
-callers with several keys name them in opposite orders, and are refused the last of them. A language
-that is not here is skipped with a word. The last line is `N passed, N failed`.
+by its end; refused; taken away; ended by signals; left by an agent that is killed, and by one that
+is stopped. The callers with several keys name them in opposite orders, and are refused the last of
+them; those of the shell are ended by signals too. A language that is not here is skipped with a
+word. The last line is `N passed, N failed`.
 """
 import concurrent.futures
 import contextlib
@@ -25,15 +26,18 @@ PAGE = (TOP / "docs/clients.md").read_text()
 LEASE_S = 5
 RELEASED = (202, 204)  # 202: a master was late, and is asked again
 END_S = 60  # of a caller that does six seconds of work, a second more than its ttl
-# fence of the page -> required program, the file, command that makes it ready, command that runs
-# it; {} is the program's name
+# language -> fence of the page, required programs, the file, command that makes it ready, command
+# that runs it; {} is the program's name
 LANGUAGES = {
-    "sh": ("curl", "{}.sh", None, "sh {}.sh"),
-    "python": (sys.executable, "{}.py", None, f"{sys.executable} {{}}.py"),
-    "go": ("go", "{}.go", "go build -o {0} {0}.go", "./{}"),
-    "js": ("node", "{}.mjs", None, "node {}.mjs"),
-    "java": ("javac", "{}.java", "javac {}.java", "java -cp . {}"),
+    "dash": ("sh", ("curl", "setpriv", "dash"), "{}.sh", None, "dash {}.sh"),
+    "bash": ("sh", ("curl", "setpriv", "bash"), "{}.sh", None, "bash {}.sh"),
+    "python": ("python", (sys.executable,), "{}.py", None, f"{sys.executable} {{}}.py"),
+    "go": ("go", ("go",), "{}.go", "go build -o {0} {0}.go", "./{}"),
+    "js": ("js", ("node",), "{}.mjs", None, "node {}.mjs"),
+    "java": ("java", ("javac",), "{}.java", "javac {}.java", "java -cp . {}"),
 }
+SHELLS = ("dash", "bash")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 PROGRAMS = ("Report", "Several")  # of each language, in the order of the page
 
 
@@ -49,13 +53,13 @@ class Caller:
 
     def __init__(self, stage, language):
         self.stage, self.language = stage, language
-        tool, self.file, self.ready, self.command = LANGUAGES[language]
-        self.is_here = shutil.which(tool) is not None
+        self.fence, tools, self.file, self.ready, self.command = LANGUAGES[language]
+        self.is_here = all(map(shutil.which, tools))
         self.folder = pathlib.Path(stage.path(f"client-{language}"))
         self.running = []
 
     def prepare(self):
-        sources = re.findall(rf"^```{self.language}\n(.*?)^```$", PAGE, re.S | re.M)
+        sources = re.findall(rf"^```{self.fence}\n(.*?)^```$", PAGE, re.S | re.M)
         see("each program is there once", len(sources) == len(PROGRAMS))
         self.folder.mkdir()
         for name, source in zip(PROGRAMS, sources):
@@ -141,6 +145,17 @@ class Caller:
             self.stage.ask_master(master, "SET", f"lock:{key}", "somebody", "PX", "9000")
         self.await_end(process, said, "lost", 1)
 
+    def leaves_nothing_when_it_is_ended(self):
+        """By a signal to its process alone, as `kill` sends it."""
+        for number in SIGNALS:
+            key = self.key(number.name)
+            process, said = self.begin(0, key)
+            self.await_grant(said)
+            process.send_signal(number)
+            see(f"{number.name} ends it: {said()}", self.ends_within(process, END_S))
+            see(f"it was not done: {said()}", "done" not in said() and process.returncode != 0)
+            await_sight(f"{number.name} leaves no key", lambda: self.is_free(key))
+
     # ---- the cases with several keys
 
     def awaited(self):
@@ -169,6 +184,21 @@ class Caller:
         see("it had the others", all(map(self.was_granted, keys[:2])))
         see("no key is left", all(map(self.is_free, keys[:2])))
 
+    def gives_back_its_keys_when_it_is_ended(self):
+        """The signal comes while the shell waits for its second key, which is granted after it."""
+        for number in (signal.SIGINT, signal.SIGTERM) if self.language in SHELLS else ():
+            keys = [self.key(f"{number.name}/{part}") for part in (1, 2)]
+            holder = self.stage.holder(keys[1], renew="agent")
+            process, said = self.begin_several(0, *keys)
+            await_sight("it waits for the second key", lambda: keys[1] in self.awaited())
+            see("it has the first one", self.stage.masters_with(keys[0]))
+            process.send_signal(number)
+            see("it is released", holder.delete(keys[1]) in RELEASED)
+            see(f"{number.name} ends it: {said()}", self.ends_within(process, END_S))
+            see(f"nothing was granted: {said()}", said() == "" and process.returncode == 1)
+            see("it had the second key", self.was_granted(keys[1]))
+            see("no key is left", all(map(self.is_free, keys)))
+
     def was_granted(self, key):
         return any(self.stage.ask_all("EXISTS", bucket_of(key)))
 
@@ -177,8 +207,10 @@ CASES = (
     Caller.waits_works_and_releases,
     Caller.is_refused,
     Caller.is_taken_away,
+    Caller.leaves_nothing_when_it_is_ended,
     Caller.sorts_its_keys,
     Caller.gives_back_its_keys,
+    Caller.gives_back_its_keys_when_it_is_ended,
 )
 
 
@@ -205,6 +237,8 @@ def report(title, play):
 def main():
     build, languages = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:] or list(LANGUAGES)
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+    # A program that inherits an ignored SIGINT, as one of a shell's background does, keeps it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with contextlib.closing(
         PatientStage(build, durable=True)
     ) as stage, contextlib.ExitStack() as ends:

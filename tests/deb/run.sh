@@ -6,6 +6,8 @@
 # line is `N passed, N failed`.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+# shellcheck source=deploy/source.sh
+. "$top/deploy/source.sh"
 passed=0 failed=0
 work=$(mktemp -d)
 system=$work/system
@@ -61,9 +63,8 @@ within() { # within SECONDS COMMAND...: until it succeeds
 build_again() {
     mkdir -p "$work/again/tree"
     cd "$top"
-    cp -r .git "$work/again/tree/"
-    git -c safe.directory="$top" ls-files -z --cached --others --exclude-standard |
-        while IFS= read -r -d '' path; do [ ! -e "$path" ] || printf '%s\0' "$path"; done |
+    ! is_clone || in_clone clone -q --no-checkout "$top" "$work/again/tree"
+    source_files |
         tar --null -T - --mtime=2001-02-03 --mode=go= -cf - | tar -xpf - -C "$work/again/tree"
     umask 077
     TZ=Pacific/Kiritimati HOME=/nonexistent \

@@ -3,7 +3,8 @@
 
 Transcripts are ```console blocks. Bash runs the lines that begin with `$ `, page after page in one
 shell, over an agent and five masters that deploy/local/run.sh started on free ports; what follows
-must be their output. Numbers and tokens vary from run to run, so both sides are compared with every
+must be their output. A block of another kind below `<!-- file: NAME -->` is a file of that shell's
+folder from there on. Numbers and tokens vary from run to run, so both sides are compared with every
 token as TOKEN and every other number but those of status lines and "status" members as N; but what
 `lockagent capacity` reckons is compared as it is.
 
@@ -21,7 +22,7 @@ import manual
 from session import ROOT, Session
 
 README_LINES, COLUMNS = 200, 120
-BLOCK = re.compile(r"```console\n(.*?)```\n", re.S)
+BLOCK = re.compile(r"(<!-- file: (\S+) -->\n```\w*\n)?(?(1)|```console\n)(.*?)```\n", re.S)
 TABLE = re.compile(r"(<!-- table: (\w+) -->\n)(.*?)(<!-- end -->\n)", re.S)
 FAULTS = re.compile(r"<!-- faults: .*? -->\n(.*?)<!-- end of faults -->\n", re.S)
 RECKONED = "lockagent capacity "  # its numbers are the same in each run
@@ -113,8 +114,11 @@ def check_tables(name, text, lockagent, write, judge):
 
 def check_transcripts(name, text, session, write, judge):
     def block(match):
+        if match[2]:
+            session.write(match[2], match[3])
+            return match[0]
         out = ""
-        for command, expected in split_block(match[1]):
+        for command, expected in split_block(match[3]):
             real = session.run(command)
             compared = str.strip if command.startswith(RECKONED) else normalized
             good = compared(real) == compared(expected)
@@ -131,6 +135,9 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # out of time: the children end too
     session = Session(lockagent)
     try:
+        job = session.printed("run -n")
+        said = session.run(job)
+        judge("the cron line that make run prints", said == "done", f"$ {job}\n{said}")
         for page in pages():
             text = check_tables(page.name, page.read_text(), lockagent, write, judge)
             text = check_transcripts(page.name, text, session, write, judge)

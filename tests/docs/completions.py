@@ -12,7 +12,7 @@ import sys
 import unittest
 
 DEPLOY = pathlib.Path(__file__).parent.parent.parent / "deploy" / "completions"
-COMMANDS = ("serve", "check", "trust", "layouts", "healthcheck", "run", "capacity")
+COMMANDS = ("serve", "check", "trust", "unlock", "layouts", "healthcheck", "run", "capacity")
 LONG = re.compile(r"--[a-z-]+[a-z]")
 
 
@@ -62,16 +62,16 @@ class Completions(unittest.TestCase):
         self.assertEqual(set(re.findall(r'(\w+)\\:"', text)), named)
 
     def test_bash_options(self):
-        for command in ("serve", "trust", "layouts", "healthcheck", "run", "capacity"):
+        for command in ("serve", "trust", "unlock", "layouts", "healthcheck", "run", "capacity"):
             offered = {word for word in bash_offers(command) if LONG.fullmatch(word)}
             self.assertEqual(offered, options_of(command), command)
 
     def test_zsh_options(self):
-        for command in ("serve", "trust", "layouts", "healthcheck", "run", "capacity"):
+        for command in ("serve", "trust", "unlock", "layouts", "healthcheck", "run", "capacity"):
             self.assertEqual(set(LONG.findall(zsh_text(command))), options_of(command), command)
 
-    def test_files_follow_check_trust_and_layouts(self):
-        for command in ("check", "trust", "layouts"):
+    def test_files_follow_check_trust_unlock_and_layouts(self):
+        for command in ("check", "trust", "unlock", "layouts"):
             self.assertTrue(bash_offers(command).isdisjoint(bash_offers("serve")))
             self.assertIn("_files", zsh_text(command))
 

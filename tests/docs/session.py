@@ -62,7 +62,8 @@ class Session:
             if self.is_ready():
                 return
             time.sleep(0.1)
-        raise SystemExit("the agent did not become ready")
+        said = os.pread(self.output.fileno(), 1 << 20, 0).decode(errors="replace")
+        raise SystemExit(f"the agent did not become ready: {said}")
 
     def is_ready(self):
         with socket.socket() as probe:
@@ -81,6 +82,12 @@ class Session:
             output = output.replace(f":{self.base + master}", f":{7000 + master}")
         return output
 
+    def write(self, name, text):
+        """A file that a page shows, which the commands read or run."""
+        path = pathlib.Path(self.folder.name) / name
+        path.write_text(self.here(text))
+        path.chmod(0o755)
+
     def run(self, command):
         """The output of the command, standard error included."""
         self.shell.stdin.write(f"{self.here(command)}\nprintf '\\n%s\\n' '{MARK}'\n")
@@ -91,6 +98,17 @@ class Session:
                 break
             output += line
         return self.there(output).replace("\r", "").strip("\n")
+
+    def printed(self, part):
+        """The line with `part` among those that deploy/local/run.sh prints for people."""
+        for _ in range(100):
+            # The agent writes to the same file, so its position stays as it is.
+            printed = os.pread(self.output.fileno(), 1 << 20, 0).decode()
+            for line in printed.splitlines():
+                if part in line:
+                    return line.strip()
+            time.sleep(0.1)
+        return f"echo no line with {part}"
 
     def close(self):
         """Also while a command hangs: then it is killed with its shell."""

@@ -15,11 +15,14 @@ NAMED = {
     "Dockerfile": rf"org\.opencontainers\.image\.version=\"{VERSION}\"",
     "deploy/kubernetes/sidecar/pod.yaml": rf"image: lockagent:{VERSION}$",
     "deploy/kubernetes/daemonset/daemonset.yaml": rf"image: lockagent:{VERSION}$",
-    "deploy/helm/lockagent/Chart.yaml": rf"^version: {VERSION}$",
+    "deploy/kubernetes/masters/first-votes.yaml": rf"image: lockagent:{VERSION}$",
+    "deploy/helm/lockagent/Chart.yaml": rf"^(?:appVersion|version): {VERSION}$",
+    "deploy/kubernetes/node-service/daemonset.yaml": rf"image: lockagent:{VERSION}$",
     "deploy/helm/lockagent/values.yaml": rf"image: lockagent:{VERSION}$",
     "deploy/helm/lockagent-masters/Chart.yaml": rf"^version: {VERSION}$",
+    "deploy/helm/lockagent-masters/values.yaml": rf"^agentImage: lockagent:{VERSION}$",
     "deploy/helm/example/Chart.yaml": rf"^    version: {VERSION}$",
-    "docs/kubernetes.md": rf"lockagent:{VERSION}",
+    "docs/kubernetes.md": rf"(?:lockagent:|newTag: |lockagent, version: ){VERSION}",
 }
 
 

@@ -58,6 +58,7 @@ static void set_options(const struct script *script)
         .rounds_max = script->has_few_rounds ? FEW_ROUNDS : LIMIT_ROUNDS,
     };
     world.switches = (struct switches){.forgetful = script->forgetful,
+                                       .compares = script->compares,
                                        .roaming = script->roaming,
                                        .few_rounds = script->has_few_rounds,
                                        .answers_unchecked = world.switches.answers_unchecked,
@@ -68,7 +69,8 @@ static void configure_core(void)
 {
     master_name_places(&world.options);
     for (unsigned i = 0; i < sizeof world.naming / sizeof world.naming[0]; i++)
-        world.naming[i].groups[0].guard = world.switches.forgetful;
+        world.naming[i].groups[0] = (struct config_group){
+            .guard = world.switches.forgetful, .node_timeout_ms = world.options.node_timeout_ms};
     static const char *const names[] = {"main"};
     const struct options *o = &world.options;
     uint32_t longest_delay_ms = o->lock_delay_ms == 0 ? 0 : o->lock_delay_ms + RELOADED_MS;

@@ -53,6 +53,9 @@ static const struct deed_row {
     [DEED_UNAVAILABLE] = {"a request without a quorum", IN_FIGURES(unavailable)},
     [DEED_UNREPLICATED] = {"a vote that the replica does not have", IN_FIGURES(unreplicated)},
     [DEED_FAILOVER] = {"a replica that was promoted", IN_FIGURES(failovers)},
+    [DEED_NATIVE] = {"a vote by native commands", IN_FIGURES(natives_granted)},
+    [DEED_BY_SCRIPT] = {"native commands without a vote", COUNTED},
+    [DEED_NATIVE_RELEASE] = {"a release by native commands", IN_FIGURES(natives_released)},
 };
 
 static uint64_t counts[DEEDS];
@@ -72,6 +75,9 @@ void exercised_ran(const struct message *message, const struct verdict *verdicts
 {
     if (message->count > 1)
         exercised_count(DEED_SHARED);
+    for (uint16_t i = 0; i < message->count; i++)
+        if (verdicts[i].reply.vote == VOTE_BY_SCRIPT)
+            exercised_count(DEED_BY_SCRIPT);
     bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
     for (uint16_t i = 0; i < message->count && takes && world.options.rw; i++)
         if (verdicts[i].reply.vote == VOTE_TAKEN && message->orders[i].mode == MODE_READ &&

@@ -159,6 +159,9 @@ enum deed {
     DEED_UNAVAILABLE,
     DEED_UNREPLICATED,
     DEED_FAILOVER,
+    DEED_NATIVE,
+    DEED_BY_SCRIPT,
+    DEED_NATIVE_RELEASE,
     DEEDS
 };
 #define SEES(deed) (1ull << DEED_##deed)
@@ -177,6 +180,8 @@ struct script {
     uint8_t permits; /* permits of a semaphore: two, at two places; 0: no semaphore */
     uint8_t seed;    /* is added to the seeds of the agents' chance */
     bool fair, rw, redisson, journal, reentrant, forgetful, roaming;
+    bool native; /* Agents read the masters' clocks, so locks are taken by native commands (R24). */
+    bool compares; /* Masters can compare and delete, so locks are released by native commands. */
     /* how far the number of the first master is ahead; 0: it has no number */
     int64_t number_ahead_us;
     /* A key that a lost holder has left on the first master ends after so long. */
@@ -206,7 +211,8 @@ struct subject {
     const struct script *scripts;
     size_t count;
 };
-extern const struct subject subject_mutex, subject_guard, subject_turns, subject_kinds;
+extern const struct subject subject_mutex, subject_guard, subject_turns, subject_kinds,
+    subject_native;
 /* Returns the script with this number, counted over all subjects; NULL: there is none. */
 const struct script *script_at(size_t index);
 
@@ -217,6 +223,7 @@ struct parcel {
     const struct message *message; /* message and verdicts are interned (state.c). */
     const struct verdict *verdicts;
     struct bytes command;
+    const char *vote; /* the vote of native commands (R24); NULL: it is a script */
     uint32_t generation, master_boot;
     uint16_t epoch;
     uint8_t master;

@@ -2,7 +2,9 @@
  * makes two cores the same. */
 #include "ranges.h"
 
+#include "agent/core/random.h"
 #include "agent/core/state.h"
+#include "tests/sim/options.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +89,17 @@ static void add_buckets(struct ranges *ranges, struct hash_table *table)
     ranges_add(ranges, table->buckets, table->count * sizeof table->buckets[0]);
 }
 
+/* The places of the world's keys in the table of refused ones (R24). */
+static void add_refused(struct ranges *ranges, struct core *core)
+{
+    for (uint8_t key = 0; key < SIM_KEYS; key++) {
+        struct text name = options_key_text(key);
+        uint64_t hash = hash_bytes(core->hash_key[0], core->hash_key[1], name.at, name.len);
+        ranges_add(ranges, &core->refused_until[hash % REFUSED_KEYS],
+                   sizeof core->refused_until[0]);
+    }
+}
+
 static void add_heap(struct ranges *ranges, struct timers *timers)
 {
     ranges_add(ranges, timers->heap + 1, timers->count * sizeof timers->heap[0]);
@@ -97,7 +110,9 @@ void ranges_of_core(struct ranges *ranges, struct core *core)
     ADD_FROM_TO(ranges, core, 0, OFFSET_BEHIND(struct core, groups[0]));
     ranges_add(ranges, &core->policies[0], sizeof core->policies[0]);
     ADD_FROM_TO(ranges, core, offsetof(struct core, now), offsetof(struct core, entropy));
-    ADD_FROM_TO(ranges, core, offsetof(struct core, entropy.left), offsetof(struct core, batches));
+    ADD_FROM_TO(ranges, core, offsetof(struct core, entropy.left),
+                offsetof(struct core, refused_until));
+    add_refused(ranges, core);
     ADD_FROM_TO(ranges, core, offsetof(struct core, batch_count), sizeof *core);
     /* Random bytes that are used are wiped. */
     uint32_t left = core->entropy.left, used = left < USED_MAX ? left : USED_MAX;
@@ -154,6 +169,7 @@ uint64_t core_hash(struct core *core)
     ADD_FROM_TO(&ranges, core, offsetof(struct core, started), offsetof(struct core, entropy));
     ADD_FROM_TO(&ranges, core, offsetof(struct core, entropy.left), offsetof(struct core, effects));
     ADD_FROM_TO(&ranges, core, offsetof(struct core, settled), offsetof(struct core, names));
+    add_refused(&ranges, core);
     ADD_FROM_TO(&ranges, core, offsetof(struct core, keys_used), sizeof *core);
     ranges_add(&ranges, core->locks, core->locks_used * core->lock_bytes);
     ranges_add(&ranges, core->requests, core->requests_used * sizeof core->requests[0]);

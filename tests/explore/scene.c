@@ -111,6 +111,7 @@ static struct flight flight_of(const struct parcel *parcel)
 {
     return (struct flight){.message = parcel->message,
                            .command = parcel->command,
+                           .vote = parcel->vote,
                            .generation = parcel->generation,
                            .master_boot = parcel->master_boot,
                            .epoch = parcel->epoch,
@@ -228,6 +229,11 @@ static const struct message *intern_message(const struct message *message)
         abort();
     memcpy(copy.bytes, message, size);
     copy.message.command.at = state_intern(message->command.at, message->command.len);
+    if (message->native != NULL) {
+        struct native native = *message->native;
+        native.bytes.at = state_intern(native.bytes.at, native.bytes.len);
+        copy.message.native = state_intern(&native, sizeof native);
+    }
     return state_intern(copy.bytes, size);
 }
 
@@ -243,21 +249,54 @@ void network_turn(struct world *w, uint8_t agent)
     (void)w, (void)agent;
 }
 
+/* Returns a guard that knows the marker as the agent saw it last on the master. */
+static const struct guard *guard_of(uint8_t master, const struct message *message)
+{
+    static struct guard guard;
+    const struct guard_answer *known = &connection_of(message->agent, master)->known;
+    guard = (struct guard){.master_count = world.options.masters, .floor = known->floor};
+    guard.masters[master] = (struct guard_master){.seen = true, .last = *known};
+    return &guard;
+}
+
+/* Makes a parcel one of native commands, if these can be sent to its master (R24). */
+static void go_native(struct parcel *parcel)
+{
+    static char bytes[COMMAND_BYTES];
+    const struct message *message = parcel->message;
+    uint8_t m = parcel->master;
+    if (message->native == NULL || (message->native->takes && message->clocks_ms[m] == 0))
+        return;
+    bool votes = asking_names_vote(&world.naming[0], message->group, OP_ACQUIRE);
+    const char *vote =
+        !votes ? ""
+               : asking_native_vote(guard_of(m, message), m, (struct instant){0},
+                                    message->native->takes ? &message->proposals : NULL);
+    size_t len = message->native->bytes.len;
+    if (vote == NULL)
+        return;
+    if (len > sizeof bytes)
+        abort();
+    memcpy(bytes, message->native->bytes.at, len);
+    if (message->native->takes)
+        asking_native_ends(message->native, bytes, message->clocks_ms[m]);
+    parcel->vote = state_intern(vote, strlen(vote) + 1);
+    parcel->command = (struct bytes){state_intern(bytes, len), len};
+    world.figures.natives++;
+}
+
 /* Returns the message's command for one master, with the vote that the agent saw there last. */
 static struct bytes command_for(uint8_t master, const struct message *message)
 {
-    static struct guard guard;
     static char bytes[COMMAND_BYTES];
     char vote_bytes[ASKING_VOTE_BYTES], own_bytes[ASKING_OWN_BYTES];
     struct text vote = {"", 0};
     if (!message->has_own)
         return message->command;
-    const struct guard_answer *known = &connection_of(message->agent, master)->known;
-    guard = (struct guard){.master_count = world.options.masters, .floor = known->floor};
-    guard.masters[master] = (struct guard_master){.seen = true, .last = *known};
     if (message->names_vote)
-        vote = asking_vote(vote_bytes, &guard, master, (struct instant){0}, &message->proposals);
-    struct text own = asking_own(own_bytes, message->clocks_ms[master], vote);
+        vote = asking_vote(vote_bytes, guard_of(master, message), master, (struct instant){0},
+                           message->op, &message->proposals);
+    struct text own = asking_own(own_bytes, message->op, message->clocks_ms[master], vote);
     size_t len = message->command.len;
     if (len + own.len > sizeof bytes)
         abort();
@@ -280,6 +319,7 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
         if ((send->masters >> m & 1) == 0)
             continue;
         parcel.command = command_for(m, message);
+        go_native(&parcel);
         if (!connection->up)
             defer((struct deferred){.kind = HAPPEN_REPLY, .agent = agent, .parcel = parcel});
         else if (path->parcel_count == PARCELS_MAX)
@@ -407,6 +447,20 @@ static uint8_t watched_keys(uint8_t agent)
     return (uint8_t)keys;
 }
 
+/* Lets the agent read the master's clock, so that native commands can go there (R24). */
+static void read_clock(uint8_t agent, uint8_t master)
+{
+    struct instant now = agent_clock(&world, agent);
+    struct event event = {.kind = EVENT_MASTER_CLOCK};
+    if (!scene.script->native)
+        return;
+    event.master.master = master;
+    event.master.clock_offset_us = master_wall_us(&world, master) - agent_wall_us(&world, agent);
+    event.master.reading = (struct clock_reading){
+        .wall_us = master_wall_us(&world, master), .sent = now, .heard = now};
+    agent_step_master(&world, agent, &event);
+}
+
 void scene_connect(uint8_t agent, uint8_t master)
 {
     struct connection *connection = connection_of(agent, master);
@@ -415,6 +469,7 @@ void scene_connect(uint8_t agent, uint8_t master)
     path_of(agent, master)->connect_at = INT64_MAX;
     mark(agent, master, /* connecting= */ true);
     tell_epoch(agent, master, epoch_now(master));
+    read_clock(agent, master);
     path_of(agent, master)->subscribes = watched_keys(agent);
 }
 

@@ -2,7 +2,7 @@
 #include "explore.h"
 
 static const struct subject *const subjects[] = {&subject_mutex, &subject_guard, &subject_turns,
-                                                 &subject_kinds};
+                                                 &subject_kinds, &subject_native};
 
 const struct script *script_at(size_t index)
 {

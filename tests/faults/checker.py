@@ -13,7 +13,7 @@ fault began (`fault`) and ended (`heal`), which callers were killed, and with th
   C4  no wrong token ever succeeds
   C5  nothing is reported held after its validity, nor after it was reported lost
   C6  after healing every agent grants again within a bound, and no key without a holder outlives
-      its ttl by a second
+      its last renewal by its ttl and a second
   C11  with order: fair no caller is granted a lock before one that has waited for it for longer, at
        any agent
   C14  no reader's window meets a writer's

@@ -165,8 +165,8 @@ static void leave_no_files(void)
 
 static void set_up(void)
 {
-    static const struct redis_sink nobody = {NULL,     no_event, no_command, no_state,
-                                             no_clock, NULL,     NULL};
+    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock,
+                                             NULL, NULL,     NULL,       NULL};
     struct api_backend backend = {.submit = submit, .now = now, .not_ready = always_ready};
     char error[512];
     signal(SIGPIPE, SIG_IGN);
@@ -213,6 +213,7 @@ static void check_json(const char *body, size_t len, int status, bool is_problem
     json_error_t what;
     json_t *json = json_loadb(body, len, 0, &what);
     FUZZ_CHECK(json_is_object(json), "no JSON object: %s in %.*s", what.text, (int)len, body);
+    FUZZ_CHECK(body[len - 1] == '\n', "no newline at the end of %.*s", (int)len, body);
     if (is_problem) {
         const char *code = json_string_value(json_object_get(json, "code"));
         const char *detail = json_string_value(json_object_get(json, "detail"));

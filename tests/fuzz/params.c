@@ -41,6 +41,11 @@ static size_t print_value(const struct params *params, enum param param, char te
         return token_print(&params->token, text);
     case PARAM_LIMIT:
         return (size_t)snprintf(text, 128, "%u", params->limit);
+    case PARAM_KEY:
+        memcpy(text, params->key_part, params->key_part_len);
+        return params->key_part_len;
+    case PARAM_SORT:
+        return (size_t)snprintf(text, 128, "%s", params->latest_first ? "latest" : "longest");
     default:
         return (size_t)snprintf(text, 128, "%c%u", params->cursor.waits ? 'w' : 'h',
                                 params->cursor.at);
@@ -54,8 +59,11 @@ static void check_same(const struct params *a, const struct params *b, const cha
                    a->max_hold_ms == b->max_hold_ms && a->bound == b->bound &&
                    a->watch == b->watch && a->mode == b->mode && a->renew == b->renew &&
                    a->limit == b->limit && a->cursor.waits == b->cursor.waits &&
-                   a->cursor.at == b->cursor.at,
+                   a->cursor.at == b->cursor.at && a->latest_first == b->latest_first,
                "%s", how);
+    FUZZ_CHECK(a->key_part_len == b->key_part_len &&
+                   memcmp(a->key_part, b->key_part, a->key_part_len) == 0,
+               "%s: key", how);
     FUZZ_CHECK(a->label_len == b->label_len && memcmp(a->label, b->label, a->label_len) == 0,
                "%s: label", how);
     FUZZ_CHECK(a->owner_len == b->owner_len && memcmp(a->owner, b->owner, a->owner_len) == 0,

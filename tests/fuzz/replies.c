@@ -20,7 +20,8 @@ static void check_description(enum redis_outcome outcome, const char *text)
 /* A master that is guarded has no vote in these (R7). */
 static bool op_needs_vote(enum op op)
 {
-    return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_ADOPT || op == OP_RELEASE;
+    return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_RESUME || op == OP_ADOPT ||
+           op == OP_RELEASE;
 }
 
 /* A grant names its number as text as well (R12). */
@@ -57,6 +58,10 @@ static void check_vote(enum op op, const redisReply *entry, enum vote vote,
         break;
     case VOTE_GUARDED:
         FUZZ_CHECK(op_needs_vote(op) && list, "%s is guarded", op_name(op));
+        break;
+    case VOTE_UNLOCKED:
+        FUZZ_CHECK((op == OP_RENEW || op == OP_RESUME || op == OP_REPAIR) && list, "%s is unlocked",
+                   op_name(op));
         break;
     case VOTE_TAKEN:
         FUZZ_CHECK(list, "%s said held", op_name(op));

@@ -108,6 +108,10 @@ void act_lock(struct world *world, uint8_t a)
                                          .other_slot = world->slots && agent->layout == 1}};
     struct happening request = {.request = REQUEST_LOCK, .lock = attempt->lock};
     request.lock.number = wall > floor ? wall : floor + 1;
+    if (guard_uses(&agent->guard, agent->max_ttl_ms, (struct instant){world->now_us}) &&
+        guard_deadline(&agent->guard).us <= world->now_us)
+        act_guard(world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
+    check_asks(world, a);
     for (uint8_t m = 0; m < world->master_count; m++) {
         if (!agent->links[m].ready)
             continue;
@@ -242,7 +246,7 @@ static void execute_marker(struct world *world, struct happening *h)
     world_say(world,
               "master %u runs %s of agent %u, %u ms: epoch '%.4s', left %" PRId64 ", top %" PRIu64
               ", floor %" PRIu64 ", told %u, vote '%s'",
-              h->master, guard_question_word(h->ask.question), h->agent,
+              h->master, asking_question_word(h->ask.question), h->agent,
               (unsigned)h->ask.max_ttl_ms, h->answer.epoch, h->answer.left_ms, h->answer.top,
               h->answer.floor, h->answer.told, h->answer.vote);
     check_marker(world, h, ttl_ms, told);

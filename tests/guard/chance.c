@@ -147,7 +147,7 @@ static void draw_layout_faults(struct world *world)
 {
     master_set named_once = pairs[world->pair].unnamed[0] | pairs[world->pair].unnamed[1];
     draw_happenings(world, HAPPEN_CRASH, 12, 0);
-    draw_happenings(world, HAPPEN_FREEZE, 6, 12000);
+    draw_happenings(world, HAPPEN_FREEZE, 6, 20000); /* longer than a layout is noted for */
     if (!world->apart)
         draw_forgetting(world);
     for (unsigned i = (unsigned)prng_below(&world->prng, 20); i > 0; i--) {

@@ -6,9 +6,9 @@
  *   G4  no vote is counted before the core has been told of the epoch that it is of (R7)
  *   G5  of the masters that remember at most N - Q have a top below a number that was answered
  *   G6  the vote is `=<run>:<epoch>:<floor>` of the marker
- *   G7  a master that forgot has no vote before the longest lease of any agent that could have got
- *       one there, and 1 s, have passed since; of masters with the same data one at most has a
- *       vote until then
+ *   G7  a master that forgot has no vote before the longest lease that any agent has asked for
+ *       there, and 1 s, have passed; of masters with the same data one at most has a vote until
+ *       then
  *   G8  at a master that votes, and is asked for its marker, a max_ttl that no agent has any more
  *       falls back within 2 x (max_ttl + 10 s)
  *   G9  no agent guesses while enough others that remember have answered it for 3 s
@@ -31,7 +31,12 @@
 
 #define SECOND_US ((int64_t)1000 * 1000)
 
-enum { LONGEST_MS = 25000 /* max_ttl of any agent */, HEARD_S = 3, SETTLING_MS = 10000 };
+enum {
+    LONGEST_MS = 25000 /* max_ttl of any agent */,
+    HEARD_S = 3,
+    ASKED_S = 7, /* A master that can be asked is asked within it, also of an idle group. */
+    SETTLING_MS = 10000
+};
 
 void check_broken(struct world *world, const char *property, const char *format, ...)
 {
@@ -54,19 +59,17 @@ static bool is_there(const struct world *world, uint8_t a, uint8_t m)
            !agent->guard.masters[m].unsure;
 }
 
-/* Before each thing that happens: an agent that is connected with a quorum can be granted leases of
- * its max_ttl, whether it asks for one or not. */
-void check_reach(struct world *world)
+/* Before an agent asks for a lock: if it is connected with a quorum, it can be granted a lease of
+ * its max_ttl. */
+void check_asks(struct world *world, uint8_t a)
 {
-    for (uint8_t a = 0; a < world->agent_count; a++) {
-        unsigned there = 0;
-        int64_t until_us = world->now_us + (int64_t)world->agents[a].max_ttl_ms * 1000 + SECOND_US;
-        for (uint8_t m = 0; m < world->master_count; m++)
-            there += is_there(world, a, m);
-        for (uint8_t m = 0; there >= world->quorum && m < world->master_count; m++)
-            if (is_there(world, a, m) && until_us > world->masters[m].lease_end_us)
-                world->masters[m].lease_end_us = until_us;
-    }
+    unsigned there = 0;
+    int64_t until_us = world->now_us + (int64_t)world->agents[a].max_ttl_ms * 1000 + SECOND_US;
+    for (uint8_t m = 0; m < world->master_count; m++)
+        there += is_there(world, a, m);
+    for (uint8_t m = 0; there >= world->quorum && m < world->master_count; m++)
+        if (is_there(world, a, m) && until_us > world->masters[m].lease_end_us)
+            world->masters[m].lease_end_us = until_us;
 }
 
 /* Before it forgets. */
@@ -233,7 +236,7 @@ void check_marker(struct world *world, const struct happening *h, uint64_t ttl_b
         note_guess(world, h);
     world->count.told += told_before == 0 && told == GUARD_TOLD;
     world->count.fallen += ttl_ms < ttl_before_ms && h->answer.left_ms == 0;
-    bool was_away = world->now_us - master->asked_us > HEARD_S * SECOND_US;
+    bool was_away = world->now_us - master->asked_us > ASKED_S * SECOND_US;
     note_named(world, master, h->lock.ttl_ms);
     if (h->connection == 0) /* It was sent on a dead connection while the master did not vote. */
         note_named(world, master, h->ask.max_ttl_ms);
@@ -289,8 +292,8 @@ static void check_leases(struct world *world, uint8_t m)
 {
     const struct sim_master *master = &world->masters[m];
     int64_t ttl_ms = (int64_t)marker_number(master->keys, "max_ttl"),
-            falls_ms = 2 * (ttl_ms + SETTLING_MS) + 2 * HEARD_S * 1000;
-    if (ttl_ms > 0 && world->now_us - master->asked_us < HEARD_S * SECOND_US &&
+            falls_ms = 2 * (ttl_ms + SETTLING_MS) + 2 * ASKED_S * 1000;
+    if (ttl_ms > 0 && world->now_us - master->asked_us < ASKED_S * SECOND_US &&
         world->now_us - named_us(master, ttl_ms) > falls_ms * 1000)
         check_broken(world, "G8", "master %u keeps a max_ttl of %lld ms", m, (long long)ttl_ms);
 }

@@ -13,6 +13,7 @@
 #pragma GCC diagnostic ignored "-Wunused-function" /* no file needs all of it */
 
 enum { MASTERS_MAX = 5, AGENTS = 2, MAX_TTL_MS = 5000, GUARD_MS = MAX_TTL_MS + 1001 };
+enum { IDLE_MS = 5000 }; /* An idle group is asked for its markers so often, and 100 ms sooner. */
 #define WALL_MS ((int64_t)1760000000 * 1000)
 #define WALL_US ((uint64_t)WALL_MS * 1000)
 
@@ -182,6 +183,15 @@ static void lives(unsigned a, int64_t ms)
             passes(a, 0);
         settle(a);
     }
+}
+
+/* The agent sends a command with this lease. If the group was idle, questions go ahead of it. */
+static void uses(unsigned a, uint32_t lease_ms)
+{
+    struct instant now = {rig.now_ms * 1000};
+    if (guard_uses(&rig.agents[a].guard, lease_ms, now) &&
+        !instant_before(now, guard_deadline(&rig.agents[a].guard)))
+        passes(a, 0);
 }
 
 static bool votes(unsigned m)

@@ -161,7 +161,7 @@ static struct send_item item_of(const struct script_lock *lock)
 void script_vote(const struct guard *guard, uint8_t master, struct instant now, uint64_t number,
                  char ret_vote[ASKING_VOTE_BYTES])
 {
-    asking_vote(ret_vote, guard, master, now, &(struct proposals){number, number});
+    asking_vote(ret_vote, guard, master, now, OP_ACQUIRE, &(struct proposals){number, number});
 }
 
 enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
@@ -173,7 +173,8 @@ enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
     struct event_reply heard;
     struct text command = asking_op(begin(), &config, 0, OP_ACQUIRE, &item, 1);
     char own_bytes[ASKING_OWN_BYTES];
-    struct text own = asking_own(own_bytes, /* clock_ms= */ 0, (struct text){vote, strlen(vote)});
+    struct text own =
+        asking_own(own_bytes, OP_ACQUIRE, /* clock_ms= */ 0, (struct text){vote, strlen(vote)});
     if (command.len + own.len > sizeof(bytes))
         fail("acquire", "too long");
     memcpy(bytes, command.at, command.len);

@@ -257,6 +257,98 @@ Test(guard_connections, a_settled_master_is_not_asked_before_it_is_due)
         cr_assert(is_asked(0, m));
 }
 
+/* ---- an idle group ---- */
+
+/* Counts the questions to a master while this time passes. */
+static uint64_t questions_in(int64_t ms)
+{
+    uint64_t before = rig.agents[0].guard.questions;
+    lives(0, ms);
+    return (rig.agents[0].guard.questions - before) / rig.masters;
+}
+
+static void becomes_idle(void)
+{
+    lives(0, MAX_TTL_MS + 1000);
+}
+
+Test(guard_connections, an_idle_group_is_asked_every_five_seconds)
+{
+    open_old_group(3, true);
+    cr_assert_geq(questions_in(MAX_TTL_MS - 1000), 4u, "it has just started");
+    becomes_idle();
+    uint64_t asked = questions_in(50000);
+    cr_assert(asked >= 9 && asked <= 11, "%llu", (unsigned long long)asked);
+}
+
+/* D5.3: every lease that the agent has asked for there has ended. */
+Test(guard_connections, a_group_is_not_idle_while_a_lease_may_run)
+{
+    open_old_group(3, true);
+    becomes_idle();
+    uses(0, 20000);
+    settle(0);
+    cr_assert_geq(questions_in(19000), 18u);
+    lives(0, 2000);
+    cr_assert_leq(questions_in(20000), 5u);
+    uses(0, 0); /* a release */
+    settle(0);
+    cr_assert_geq(questions_in(4800), 4u);
+    lives(0, 1000);
+    cr_assert_leq(questions_in(20000), 5u);
+}
+
+Test(guard_connections, a_group_is_not_idle_while_a_master_has_no_vote)
+{
+    open_old_group(3, true);
+    becomes_idle();
+    flush(1);
+    lives(0, IDLE_MS);
+    cr_assert_eq(state(0, 1), GUARD_RUNS);
+    cr_assert_geq(questions_in(4000), 4u);
+    lives(0, GUARD_MS);
+    cr_assert(votes(1));
+    becomes_idle();
+    cr_assert_leq(questions_in(20000), 5u);
+}
+
+/* D5.3: the masters look at their markers before the first command of an idle group. The server
+ * has followed another one and has older data, with the vote that the agent knows. */
+Test(guard_connections, a_question_goes_ahead_of_the_first_command_of_an_idle_group)
+{
+    uint64_t number = 0;
+    open_old_group(1, false);
+    has_replid(0, REPLID_A, "");
+    becomes_idle();
+    lives(0, IDLE_MS);
+    has_replid(0, REPLID_B, REPLID_A);
+    passes(0, 1000);
+    cr_assert(votes(0) && !is_asked(0, 0), "it is not known yet");
+    uses(0, MAX_TTL_MS);
+    arrives(0, 0);
+    cr_assert_not(takes_lock(0, 0, WALL_US + 60000000, &number));
+    returns(0, 0);
+    cr_assert_eq(state(0, 0), GUARD_RUNS);
+}
+
+Test(guard_connections, a_command_is_not_delayed_by_needless_questions)
+{
+    open_old_group(3, true);
+    becomes_idle();
+    uses(0, 0);
+    settle(0);
+    for (unsigned i = 0; i < 8; i++) {
+        rig.now_ms += 100;
+        uses(0, 0);
+        for (unsigned m = 0; m < 3; m++)
+            cr_assert_not(is_asked(0, m));
+    }
+    loses(0, 1);
+    lives(0, 2 * IDLE_MS);
+    uses(0, 0);
+    cr_assert_not(is_asked(0, 1), "it is away");
+}
+
 Test(guard_connections, the_deadline_is_never_while_no_master_can_be_asked)
 {
     open_rig(3, 2, true);

@@ -11,7 +11,7 @@ TestSuite(guard_layouts, .init = break_script, .fini = close_rig);
 #define OTHER_PERMITS "w2 2 lock:=permits-3 a:1/0 b:1/0 c:1/0"
 
 enum { SILENCE_MS = 1000, TIMEOUT_MS = 300 };
-enum { FRESH_MS = 2000 + SILENCE_MS, KEEP_MS = MAX_TTL_MS + FRESH_MS + TIMEOUT_MS + 6000 };
+enum { FRESH_MS = 6000 + SILENCE_MS, KEEP_MS = MAX_TTL_MS + FRESH_MS + TIMEOUT_MS + 6000 };
 
 /* ---- the text ---- */
 
@@ -361,6 +361,21 @@ Test(guard_layouts, r23_a_flush_does_not_let_the_wrong_agent_in)
 }
 
 /* R23: "a question that was asked within F": an agent that was stopped may have been replaced. */
+Test(guard_layouts, r23_an_idle_group_stays_open)
+{
+    open_layouts(OURS, OURS);
+    lives(0, MAX_TTL_MS + 1000);
+    for (unsigned i = 0; i < 600; i++) {
+        rig.now_ms += 100;
+        if (!instant_before((struct instant){rig.now_ms * 1000},
+                            guard_deadline(&rig.agents[0].guard)))
+            passes(0, 0);
+        if (i % 10 == 9) /* Each answer takes as long as a master may be silent. */
+            settle(0);
+        cr_assert_eq(gate(0), GUARD_OPEN, "%u", i);
+    }
+}
+
 Test(guard_layouts, r23_an_answer_counts_for_a_short_time)
 {
     open_layouts(OURS, APART);

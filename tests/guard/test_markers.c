@@ -188,7 +188,7 @@ Test(guard_markers, a_mistaken_max_ttl_falls_back)
               &answer);
     lives(0, 69000);
     cr_assert_eq(field(0, "max_ttl"), 60000u, "a lease may run still");
-    lives(0, 2 * 70000 - 69000 + 1000);
+    lives(0, 2 * 70000 - 69000 + 2 * IDLE_MS);
     for (unsigned m = 0; m < 3; m++)
         cr_assert_eq(field(m, "max_ttl"), (uint64_t)MAX_TTL_MS, "master %u", m);
 }
@@ -200,10 +200,10 @@ Test(guard_markers, a_mistaken_max_ttl_falls_back_to_the_longest_that_was_named_
     struct guard_answer answer;
     struct guard_ask ask = {.question = GUARD_ASK_KEEP, .max_ttl_ms = 60000};
     reach(1, &ask, &answer);
-    lives(0, 72000);
+    lives(0, 71000 + IDLE_MS);
     ask.max_ttl_ms = 30000;
     reach(1, &ask, &answer);
-    lives(0, 72000);
+    lives(0, 71000 + IDLE_MS);
     cr_assert_eq(field(0, "max_ttl"), 30000u);
 }
 
@@ -214,7 +214,7 @@ Test(guard_markers, a_mistaken_max_ttl_falls_back_though_the_clock_was_set_back)
     struct guard_answer answer;
     reach(1, &(struct guard_ask){.question = GUARD_ASK_KEEP, .max_ttl_ms = 60000}, &answer);
     rig.skew_ms[0] = -3600000;
-    lives(0, 2 * 70000 + 2000);
+    lives(0, 2 * 70000 + 2 * IDLE_MS);
     cr_assert_eq(field(0, "max_ttl"), (uint64_t)MAX_TTL_MS);
 }
 

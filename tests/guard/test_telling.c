@@ -275,11 +275,11 @@ Test(guard_telling, a_guess_is_of_all_that_the_agent_knows)
     flush(0);
     rig.agents[0].wall_us = 60000000;
     guard_numbers(&rig.agents[0].guard, 0, 50000000);
-    lives(0, GUARD_MS + 12500);
+    lives(0, IDLE_MS + GUARD_MS + 12500);
     cr_assert_eq(field(0, "floor"), 60000000u);
     flush(0);
     guard_numbers(&rig.agents[0].guard, 0, 70000000);
-    lives(0, GUARD_MS + 12500);
+    lives(0, IDLE_MS + GUARD_MS + 12500);
     cr_assert_eq(field(0, "floor"), 70000000u);
 }
 
@@ -292,7 +292,7 @@ Test(guard_telling, a_master_that_voted_by_a_guess_is_a_witness_from_then_on)
     cr_assert_eq(field(0, "told"), (uint64_t)GUARD_GUESSED);
     flush(1);
     meet(0, 2);
-    lives(0, GUARD_MS + 2200);
+    lives(0, IDLE_MS + GUARD_MS + 2200);
     cr_assert_eq(field(1, "told"), (uint64_t)GUARD_TOLD);
 }
 

@@ -535,7 +535,6 @@ static const struct {
 void world_take(struct world *world, struct happening *h)
 {
     int64_t frozen_until_us = world->agents[h->agent].frozen_until_us;
-    check_reach(world);
     if (kinds[h->kind].is_of_agent && world->now_us < frozen_until_us)
         world_plan(world, frozen_until_us, *h);
     else if (kinds[h->kind].happens && !world_is_void(world, h))

@@ -163,7 +163,7 @@ struct sim_master {
     /* Epochs of which it has forgotten something, the oldest first. */
     char void_epochs[VOID_EPOCHS][GUARD_WORD_BYTES];
     int64_t well_since_us; /* it remembers, and can be asked; INT64_MAX: it does not */
-    int64_t lease_end_us;  /* no lease of any agent that could be granted here ends later */
+    int64_t lease_end_us;  /* no lease that any agent has asked for here ends later */
     int64_t owes_until_us; /* The keys that it has forgotten end then. */
     int64_t forgot_us;
     bool is_copy;     /* it was filled with the data of a master that had forgotten nothing */
@@ -300,7 +300,7 @@ void check_marker(struct world *world, const struct happening *request, uint64_t
 void check_guess(struct world *world, uint8_t agent, uint8_t master);
 void check_heard(struct world *world, const struct happening *reply);
 void check_answered(struct world *world, uint8_t agent);
-void check_reach(struct world *world);
+void check_asks(struct world *world, uint8_t agent);
 void check_now(struct world *world);
 void check_end(struct world *world);
 /* Returns true if less happened than so many times the least. Then nothing is proved. */

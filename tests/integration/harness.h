@@ -59,9 +59,12 @@ enum masters_kind {
 };
 /* Starts `count` masters that vote from the beginning, as `lockagent trust --new` leaves them
  * (master_mark()); the first listens on TCP, the others on unix sockets. Agents log in as a
- * user with the rights of deploy/acl/full.acl and no others, unless an `option` and its value are
- * given to each redis-server, e.g. "--requirepass". */
+ * user with the rights of deploy/acl/full.acl, the one to compare, and no others, unless an
+ * `option` and its value are given to each redis-server, e.g. "--requirepass". */
 void masters_start(size_t count, enum masters_kind kind);
+/* Returns the right to compare and delete (R24), which the ACL files cannot name because not every
+ * server has the command; "" if this one has none. */
+const char *masters_right_to_compare(void);
 /* Like masters_start(), for masters that no agent has ever used: they do not vote yet. */
 void masters_start_new(size_t count, enum masters_kind kind);
 void masters_start_with(size_t count, enum masters_kind kind, const char *option,
@@ -187,6 +190,9 @@ struct reply *http(const struct agent *agent, const struct call *call);
 struct reply *get(const struct agent *agent, const char *path);
 /* `parameters` is a query string such as "ttl=2s&wait=1s", or NULL. */
 struct reply *acquire(const struct agent *agent, const char *key, const char *parameters);
+/* The same for a lock that is free. It is granted also on a busy machine: masters that do not vote
+ * in time are asked again. */
+struct reply *acquire_free(const struct agent *agent, const char *key, const char *parameters);
 struct reply *renew(const struct agent *agent, const char *key, const char *token,
                     const char *parameters);
 struct reply *release(const struct agent *agent, const char *key, const char *token);
@@ -212,6 +218,9 @@ void wire_say(int wire, const char *text);
 struct reply *wire_receive(int wire, int64_t timeout_ms);
 void wire_close(int wire);
 bool wire_is_silent(int wire); /* nothing to read, and not closed */
+/* Receives the lines of a stream until one has the text `event`. Fails if none comes within
+ * PATIENCE_MS, or if that line does not have the text `part`. */
+void wire_expect_event(int wire, const char *event, const char *part);
 /* Like wire_open(), for a caller whose socket has a small receive buffer. */
 int wire_open_deaf(const struct agent *agent);
 /* The token of the grant that lies unread there. */

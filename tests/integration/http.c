@@ -150,6 +150,13 @@ struct reply *acquire(const struct agent *agent, const char *key, const char *pa
     return http(agent, &(struct call){.method = "POST", .path = lock_path(key, parameters)});
 }
 
+struct reply *acquire_free(const struct agent *agent, const char *key, const char *parameters)
+{
+    struct reply *granted = acquire(agent, key, format("%s&wait=10s", parameters));
+    expect(granted, 201, NULL);
+    return granted;
+}
+
 struct reply *renew(const struct agent *agent, const char *key, const char *token,
                     const char *parameters)
 {
@@ -362,6 +369,22 @@ bool wire_is_silent(int wire)
 {
     struct pollfd ready = {.fd = wire, .events = POLLIN};
     return poll(&ready, 1, 0) == 0;
+}
+
+void wire_expect_event(int wire, const char *event, const char *part)
+{
+    char told[8192];
+    size_t length = 0;
+    const char *line = NULL;
+    const int64_t until = boottime_ms() + PATIENCE_MS;
+    for (told[0] = '\0'; (line == NULL || strchr(line, '}') == NULL) && boottime_ms() < until;
+         told[length] = '\0', line = strstr(told, event)) {
+        const ssize_t got = recv(wire, told + length, sizeof(told) - 1 - length, MSG_DONTWAIT);
+        length += got > 0 ? (size_t)got : 0;
+        if (got <= 0)
+            sleep_ms(10);
+    }
+    cr_assert(line != NULL && strstr(line, part) != NULL, "%s", told);
 }
 
 int wire_open_deaf(const struct agent *agent)

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/free_port.h"
+
 struct master {
     pid_t pid; /* 0: not running */
     int port;  /* 0: on a unix socket */
@@ -93,6 +95,17 @@ static bool answers(struct master *master)
     return is_up;
 }
 
+const char *masters_right_to_compare(void)
+{
+    int major = 0, minor = 0;
+    const char *said =
+        program_run("redis-server", (const char *const[]){"--version", NULL}, NULL).out;
+    if (sscanf(said, "Valkey server v=%d", &major) == 1)
+        return major >= 9 ? "+delifeq" : "";
+    cr_assert_eq(sscanf(said, "Redis server v=%d.%d", &major, &minor), 2, "%s", said);
+    return major > 8 || (major == 8 && minor >= 4) ? "+delex" : "";
+}
+
 /* The rights that lockagent needs and no more (D5.7), and all rights for the test's own
  * connection. */
 static const char *rights_file(void)
@@ -104,8 +117,11 @@ static const char *rights_file(void)
     cr_assert_not_null(password);
     if (access(path, F_OK) != 0)
         write_file("rights.acl",
-                   format("user default on nopass ~* &* +@all\n%.*s>%s%s", (int)(password - needed),
-                          needed, MASTERS_PASSWORD, password + strlen("resetpass")));
+                   format("user default on nopass ~* &* +@all\n%.*s>%s%s %s\n",
+                          (int)(password - needed), needed, MASTERS_PASSWORD,
+                          format("%.*s", (int)strcspn(password, "\n") - (int)strlen("resetpass"),
+                                 password + strlen("resetpass")),
+                          masters_right_to_compare()));
     return path;
 }
 

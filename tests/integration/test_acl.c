@@ -102,8 +102,20 @@ static void share_with_java(struct agent *holder, struct agent *other)
     master_do(0, "DEL lock:java");
 }
 
+/* An operator unlocks the hold of a key, and its agent learns of it (R25). */
+static void unlock_held(struct agent *agent)
+{
+    const struct reply *granted = acquire(agent, "unlocked", "ttl=10s");
+    if (granted->status == 201) {
+        agent_run((const char *[]){"unlock", agent->config, "unlocked", "--yes",
+                                   format("%.12s", token(granted)), NULL});
+        renew(agent, "unlocked", token(granted), NULL);
+    }
+    master_do(0, "DEL lock:unlocked");
+}
+
 /* A life that takes every way to the master: greeting, marker, grant, renewal, a key that went
- * missing, release, reconnect, trust. */
+ * missing, release, reconnect, trust, unlock. */
 static void live(struct agent *agent, struct agent *other)
 {
     wait_for(agent, other);
@@ -124,6 +136,7 @@ static void live(struct agent *agent, struct agent *other)
         renew(agent, "gone", token(granted), NULL);
     }
     agent_run((const char *[]){"trust", agent->config, NULL});
+    unlock_held(agent);
     master_do(0, "DEL lock:k lock:gone lock:after lock:waited");
     master_do(0, "CLIENT KILL USER lockagent");
     acquire(agent, "after", "ttl=10s&wait=1s");
@@ -142,6 +155,8 @@ static void start_master(const struct feature_set *set)
 {
     masters_start_with(1, MASTERS_FORGETFUL, "--aclfile", acl_file(set));
     master_do(0, "ACL SETUSER lockagent >pw");
+    if (*masters_right_to_compare()) /* The files cannot name it (docs/masters.md). */
+        master_do(0, "ACL SETUSER lockagent %s", masters_right_to_compare());
 }
 
 static void check_enough(const struct feature_set *set)

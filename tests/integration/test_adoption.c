@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 TestSuite(adoption, .init = world_open, .fini = world_close, .timeout = 60);
 
@@ -39,22 +38,6 @@ static const char *owner_of(const char *key)
     const char *value = master_get(0, format("lock:%s", key));
     cr_assert(value != NULL && strlen(value) >= OWNER + OWNER_DIGITS + 1, "no owner in the value");
     return format("%.*s", OWNER_DIGITS, value + OWNER);
-}
-
-/* The stream has reported both so far, or does so soon. */
-static void expect_event(int wire, const char *event, const char *reason)
-{
-    char told[8192];
-    size_t length = 0;
-    const int64_t until = boottime_ms() + PATIENCE_MS;
-    for (told[0] = '\0'; strstr(told, event) == NULL && boottime_ms() < until;
-         told[length] = '\0') {
-        const ssize_t got = recv(wire, told + length, sizeof(told) - 1 - length, MSG_DONTWAIT);
-        length += got > 0 ? (size_t)got : 0;
-        if (got <= 0)
-            sleep_ms(10);
-    }
-    cr_assert(strstr(told, event) != NULL && strstr(told, reason) != NULL, "%s", told);
 }
 
 /* A quorum has decided it. The other masters soon name the adopter as well: until then, the end of
@@ -113,7 +96,7 @@ Test(adoption, the_earlier_agent_says_lost_and_a_put_there_adopts_back)
     const int watch = wire_request(first, "GET", "/locks/k?watch", NULL);
     cr_assert(eventually(!wire_is_silent(watch)));
     adopted(renew(second, "k", token(granted), "ttl=30s"));
-    expect_event(watch, "\"event\":\"lost\"", "\"reason\":\"moved\"");
+    wire_expect_event(watch, "\"event\":\"lost\"", "\"reason\":\"moved\"");
     wire_close(watch);
     expect_intact("k", token(granted));
     adopted(renew(first, "k", token(granted), "ttl=30s"));
@@ -274,6 +257,12 @@ Test(adoption, what_was_released_elsewhere_is_not_entered)
     cr_assert(held_here(second, "r/k"));
 }
 
+/* How many holds of the agent ended because masters say that the lock is gone. */
+static double ended_elsewhere(const struct agent *agent)
+{
+    return metric(agent, "lockagent_locks_ended_elsewhere_total{policy=\"*\",reason=\"gone\"}");
+}
+
 /* R9: a caller is refused here because of a hold that was released elsewhere. This makes the agent
  * ask. That is no loss. */
 Test(adoption, what_was_released_elsewhere_is_free_here_soon)
@@ -285,9 +274,25 @@ Test(adoption, what_was_released_elsewhere_is_free_here_soon)
     const struct reply *next = acquire(first, "k", "ttl=60s&wait=10s");
     expect(next, 201, NULL);
     cr_assert_leq(number(next, "waited_ms"), 5000); /* shorter than ttl/3 */
-    cr_assert_eq(
-        metric(first, "lockagent_locks_ended_elsewhere_total{policy=\"*\",reason=\"gone\"}"), 1);
+    cr_assert_eq(ended_elsewhere(first), 1);
     cr_assert_eq(metric(first, "lockagent_locks_lost_total{policy=\"*\",reason=\"taken\"}"), 0);
+}
+
+/* C6: this agent is not told of the release. Its next renewal finds that the hold is gone, and the
+ * same renewal repairs a master that had refused the lock. That key runs out. */
+Test(adoption, c6_the_renewal_that_learns_of_a_release_may_leave_a_key_for_a_ttl)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    first = agent_start(NULL);
+    second = agent_start(NULL);
+    master_do(2, "SET lock:k another PX 60000");
+    const struct reply *granted = acquire_free(first, "k", "ttl=9s&renew=agent");
+    expect(granted, 201, NULL);
+    expect(release(second, "k", token(granted)), 204, NULL);
+    master_do(2, "DEL lock:k");
+    cr_assert(eventually(ended_elsewhere(first) == 1));
+    cr_assert_eq(masters_with("lock:k"), 1);
+    cr_assert_leq(master_pttl(2, "lock:k"), 9000);
 }
 
 /* A majority forgot, and the agent that has the lock will bring it back: no caller is told

@@ -89,6 +89,84 @@ Test(cli, check)
                  "a remote listener needs a token (D9)");
 }
 
+static void expect_told(const struct outcome *outcome, const char *text)
+{
+    cr_assert_not_null(strstr(outcome->out, text), "%s is missing in:\n%s%s", text, outcome->out,
+                       outcome->err);
+}
+
+/* All that is wrong with each master, and nothing is written there. */
+Test(cli, check_asks_the_masters)
+{
+    masters_start_new(3, MASTERS_DURABLE);
+    const char *config = agent_config(
+        &(struct agent_options){.group = "      username: default\n      durable: true\n"});
+    struct outcome outcome = lockagent("check", "--ask", config, NULL);
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, ": ok: version ");
+    expect_told(&outcome, "main: 3 of 3 masters answer, 2 are needed; no agent has been here: "
+                          "lockagent trust --new gives them their first votes\n");
+    expect_told(&outcome, format("%s: ok\n", config));
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(master_do(i, "DBSIZE")->integer, 0, "master %zu", i);
+
+    master_do(0, "CONFIG SET appendfsync everysec");
+    master_do(0, "CONFIG SET maxmemory 100mb");
+    master_do(0, "CONFIG SET maxmemory-policy allkeys-lru");
+    master_do(1, "ACL SETUSER default -time -eval");
+    outcome = lockagent("check", "--ask", config, NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s", outcome.out);
+    expect_told(&outcome,
+                ": may evict keys: maxmemory-policy is allkeys-lru; needed: noeviction\n");
+    expect_told(&outcome,
+                ": durable is true, and appendfsync is everysec: a crash may forget keys; "
+                "needed: always\n");
+    expect_told(&outcome, ": TIME: ");
+    expect_told(&outcome, ": a script may not read keys with the prefix \"lockagent:\": ");
+    expect_told(&outcome, ": a script may not read keys with the prefix \"lock:\": ");
+    cr_assert_eq(lines_of(outcome.out), 7u, "%s", outcome.out);
+
+    master_do(1, "ACL SETUSER default +@all");
+    master_kill(1);
+    master_kill(2);
+    outcome = lockagent("check", "--ask", config, NULL);
+    expect_told(&outcome, ": connect: ");
+    expect_told(&outcome, "main: 1 of 3 masters answer, 2 are needed: no lock can be granted\n");
+}
+
+/* An even number of masters is allowed, also for a roll-out from three to five. */
+Test(cli, an_even_number_of_masters_gets_a_remark)
+{
+    static const char *const remarks[] = {
+        [1] = NULL,
+        [2] = "2 masters survive the loss of 0, no more than 1 would; 3 survive the loss of 1\n",
+        [3] = NULL,
+        [4] = "4 masters survive the loss of 1, no more than 3 would; 5 survive the loss of 2\n",
+    };
+    for (size_t count = 1; count <= 4; count++) {
+        const char *list = "";
+        for (size_t i = 0; i < count; i++)
+            list = format("%s redis://127.0.0.1:%zu,", list, 7001 + i);
+        const char *file =
+            write_file("even.yaml", format("redis: {groups: {main: {masters: [%s]}}}\n", list));
+        const struct outcome outcome = lockagent("check", file, NULL, NULL);
+        cr_assert_eq(outcome.exit_status, 0, "%s", outcome.err);
+        if (remarks[count] == NULL)
+            cr_assert_str_empty(outcome.err);
+        else
+            cr_assert_str_eq(outcome.err, format("%s: redis.groups.main.masters: remark: %s", file,
+                                                 remarks[count]));
+    }
+    const char *both =
+        write_file("both.yaml", "redis: {groups: {main: {masters: [redis://a, redis://b]}}}\n"
+                                "policies: [{match: '*', algorithm: multilock}]\n");
+    cr_assert_str_empty(lockagent("check", both, NULL, NULL).err, "all of them decide");
+    masters_start(2, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    cr_assert_eq(agent_logged(agent, "group has an even number of masters", "2 masters survive"),
+                 1u);
+}
+
 static void expect_hidden(const char *const arguments[])
 {
     const struct outcome outcome = agent_run(arguments);

@@ -26,7 +26,7 @@ Test(eviction, d5_4_masters_that_may_evict_have_no_vote_on_new_locks)
 {
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    const struct reply *granted = acquire(agent, "held", "ttl=30s");
+    const struct reply *granted = acquire_free(agent, "held", "ttl=30s");
     may_evict(0), may_evict(1);
     cr_assert(eventually_within(6000, voting(agent) == 1));
     const struct reply *refused = acquire(agent, "k", "ttl=20s");
@@ -85,4 +85,24 @@ Test(eviction, d5_4_a_quorum_of_others_grants)
     cr_assert_eq(masters_with("lock:k"), 2);
     expect(renew(agent, "k", token(granted), "ttl=20s"), 200, NULL);
     cr_assert(eventually(masters_with("lock:k") == 3));
+}
+
+/* A fault is a warning also if the master is guarded meanwhile, and also under `lockagent run`. */
+Test(eviction, d5_4_is_a_warning_on_guarded_masters_and_under_run)
+{
+    masters_start_new(3, MASTERS_FORGETFUL);
+    for (size_t i = 0; i < 3; i++)
+        may_evict(i);
+    const struct agent_options options = {.not_ready = true, .group = "      durable: false\n"};
+    struct agent *agent = agent_start(&options);
+    const char *message = "master state changed";
+    cr_assert(eventually(agent_logged(agent, message, "may evict keys") >= 3));
+    const char *line = agent_log_line(agent, message, "may evict keys");
+    cr_assert_not_null(strstr(line, "\"state\":\"guarded\""), "%s", line);
+    cr_assert_not_null(strstr(line, "\"level\":\"warn\""), "%s", line);
+    const struct outcome outcome = agent_run((const char *const[]){
+        "run", "-c", agent_config(&options), "--wait", "1s", "k", "--", "true", NULL});
+    cr_assert_neq(outcome.exit_status, 0);
+    cr_assert_not_null(strstr(outcome.err, "master state changed"), "%s", outcome.err);
+    cr_assert_not_null(strstr(outcome.err, "may evict keys"), "%s", outcome.err);
 }

@@ -91,6 +91,20 @@ Test(faults, a_majority_frozen)
     expect(acquire(agent, "k", "ttl=20s&wait=5s"), 201, NULL);
 }
 
+Test(faults, all_masters_away_from_the_start)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    for (size_t i = 0; i < 3; i++)
+        master_kill(i);
+    struct agent *agent = agent_start(&(struct agent_options){.not_ready = true});
+    const char *words = "group main: 0 of 3 masters are up, 2 are needed: no lock can be granted";
+    const struct reply *refused = acquire(agent, "k", NULL);
+    expect(refused, 503, "quorum_unavailable");
+    cr_assert_str_eq(string(refused, "detail"), words);
+    cr_assert_str_eq(string(get(agent, "/readyz"), "reason"), words);
+    cr_assert(eventually(agent_logged(agent, "no lock can be granted yet", words) == 1));
+}
+
 /* Wall-clock milliseconds of a JSON log line's "ts". */
 static int64_t logged_at_ms(const char *line)
 {

@@ -96,6 +96,7 @@ Test(lock, who_renews)
         {"c", "ttl=2s&renew=agent", "agent", 2000, 600000},
         {"d", "renew=caller", "caller", 30000, 600000},
         {"e", "max_hold=2m", "agent", 30000, 120000},
+        {"f", "max_hold=10m", "agent", 30000, 600000},
         {"lease/a", NULL, "caller", 5000, 60000},
         {"lease/b", "renew=agent", "agent", 5000, 60000},
         {"own-prefix/a", NULL, "agent", 30000, 600000},
@@ -104,9 +105,13 @@ Test(lock, who_renews)
         const struct reply *granted = acquire(agent, cases[i].key, cases[i].parameters);
         expect(granted, 201, NULL);
         cr_assert_str_eq(string(granted, "renew"), cases[i].renew, "%s", cases[i].key);
+        cr_assert_str_eq(header(granted, "Renewed-By"), cases[i].renew, "%s", cases[i].key);
         cr_assert_eq(number(granted, "ttl_ms"), cases[i].ttl_ms, "%s", cases[i].key);
         cr_assert_eq(number(granted, "max_hold_ms"), cases[i].max_hold_ms, "%s", cases[i].key);
     }
+    expect(acquire(agent, "lease/c", "max_hold=2m"), 400, "bad_request");
+    expect(acquire(agent, "h", "max_hold=24h"), 400, "bad_request");
+    cr_assert_eq(masters_with("lock:h"), 0u);
     cr_assert_geq(masters_with("other:own-prefix/a"), 2u);
     cr_assert_eq(masters_with("lock:own-prefix/a"), 0u);
 }

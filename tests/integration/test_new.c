@@ -56,6 +56,22 @@ Test(new, a_group_that_nobody_has_marked_waits_and_says_so)
     cr_assert(eventually(votes(agent) == 3));
 }
 
+/* `lockagent run` says the same, and an agent that starts logs it. */
+Test(new, a_command_and_a_log_say_so_too)
+{
+    masters_start_new(3, MASTERS_DURABLE);
+    const struct agent_options options = {.not_ready = true, .extra = "limits: {max_ttl: 9s}\n"};
+    struct agent *agent = agent_start(&options);
+    const struct outcome outcome = agent_run((const char *[]){
+        "run", "--config", agent->config, "--no-wait", "k", "--", "echo", "never", NULL});
+    cr_assert_eq(outcome.exit_status, 1, "%s", outcome.err);
+    cr_assert_not_null(
+        strstr(outcome.err, "k: not acquired: group main: the masters are new: they vote in "),
+        "%s", outcome.err);
+    cr_assert(eventually(agent_logged(agent, "no lock can be granted yet",
+                                      "group main: the masters are new: they vote in ") == 1));
+}
+
 Test(new, a_group_votes_at_once_after_its_installer)
 {
     const int64_t began = boottime_ms();

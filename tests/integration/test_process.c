@@ -196,6 +196,27 @@ Test(process, run_buries_orphans_while_its_command_runs)
                                         "sleep", "60", NULL});
 }
 
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static int threads_of(pid_t pid)
+{
+    const char *status = read_whole_file(format("/proc/%d/status", (int)pid));
+    const char *line = strstr(status, "\nThreads:");
+    int threads = 0;
+    cr_assert(line != NULL && sscanf(line, "\nThreads: %d", &threads) == 1, "%s", status);
+    return threads;
+}
+
+/* The masters have addresses here: names are resolved by threads of libuv. */
+Test(process, an_agent_has_one_thread)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+    cr_assert_eq(get(agent, "/metrics")->status, 200);
+    cr_assert_eq(threads_of(agent->pid), 1);
+}
+
 /* ---- traces that other processes may see ----------------------------------------------------- */
 
 /* Starts it as a user other than root, whose other processes could read its memory. The
@@ -320,4 +341,103 @@ Test(process, a_ttl_beyond_all_measure_is_named_as_it_came)
     const struct reply *refused = acquire(agent, "k", "ttl=1200h");
     expect(refused, 400, "bad_request");
     cr_assert_not_null(strstr(string(refused, "detail"), "1200h came"), "%s", refused->body);
+}
+
+/* ---- metrics.detail -------------------------------------------------------------------------- */
+
+static size_t count_series(const char *page)
+{
+    size_t count = 0;
+    for (const char *line = page; line != NULL && *line != '\0'; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        count += *line != '#' && *line != '\0';
+    }
+    return count;
+}
+
+/* Expects a series on the page for each name of the agent's that a PromQL text has. Returns the
+ * number of names. */
+static size_t expect_named(const char *text, const char *page)
+{
+    size_t found = 0;
+    for (const char *at = text; (at = strstr(at, "lockagent_")) != NULL;) {
+        size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz_");
+        bool is_record = (at > text && at[-1] == ':') || at[len] == ':';
+        const char *name = format("\n%.*s", (int)len, at);
+        if (!is_record) {
+            cr_expect(strstr(page, format("%s{", name)) || strstr(page, format("%s ", name)),
+                      "%s is not on the page", name + 1);
+            found++;
+        }
+        at += len;
+    }
+    return found;
+}
+
+/* Calls expect_named() with the alerts, and with the records that alerts name. */
+static size_t expect_named_by_alerts(const char *rules, const char *page)
+{
+    const char *alerts = strstr(rules, "- name: lockagent.alerts"), *at = rules;
+    size_t found = expect_named(alerts, page);
+    while ((at = strstr(at, "- record: ")) != NULL && at < alerts) {
+        at += strlen("- record: ");
+        size_t len = strcspn(at, "\n");
+        char name[200];
+        cr_assert(len < sizeof(name));
+        memcpy(name, at, len);
+        name[len] = '\0';
+        const char *end = strstr(at, "- record: ");
+        end = end == NULL || end > alerts ? alerts : end;
+        if (strstr(alerts, name) != NULL)
+            found += expect_named(format("%.*s", (int)(end - at), at), page);
+    }
+    return found;
+}
+
+/* The stat panels, which are the dashboard's first row. */
+static size_t expect_named_by_first_row(const char *path, const char *page)
+{
+    size_t found = 0, index, at;
+    json_t *dashboard = json_load_file(path, 0, NULL), *panel, *target;
+    cr_assert_not_null(dashboard);
+    json_array_foreach(json_object_get(dashboard, "panels"), index, panel)
+    {
+        if (strcmp(json_string_value(json_object_get(panel, "type")), "stat") != 0)
+            continue;
+        json_array_foreach(json_object_get(panel, "targets"), at, target) found +=
+            expect_named(json_string_value(json_object_get(target, "expr")), page);
+    }
+    json_decref(dashboard);
+    return found;
+}
+
+/* With metrics.detail: basic, five masters and nine policies are at most 250 series, and the alerts
+ * and the first row of the dashboard have all theirs. */
+Test(process, basic_metrics_are_few_and_enough_for_the_alerts)
+{
+    masters_start_over_tls(5, "yes");
+    const char *group =
+        format("      tls: {ca_file: %s, cert_file: %s, key_file: %s}\n", world_path("ca.pem"),
+               certificate("client", "ca", "DNS:agent", 9), world_path("client.key"));
+    const char *policies = "policies:\n";
+    for (int i = 1; i < 9; i++)
+        policies = format("%s  - {match: \"p%d/*\"}\n", policies, i);
+    policies = format("%s  - {match: \"*\"}\n", policies);
+    struct agent *full = agent_start(&(struct agent_options){.group = group, .extra = policies});
+    struct agent *basic = agent_start(&(struct agent_options){
+        .group = group, .extra = format("%smetrics: {detail: basic}\n", policies)});
+    expect(acquire(basic, "p3/k", "ttl=5s"), 201, NULL);
+    expect(acquire(basic, "k", "ttl=5s"), 201, NULL);
+    const char *certificate_end =
+        "lockagent_client_certificate_end_timestamp_seconds{group=\"main\"}";
+    cr_assert(eventually(metric(basic, certificate_end) > 0));
+    cr_assert(
+        eventually(metric(basic, "lockagent_acquire_requests_total{outcome=\"granted\"}") == 2));
+    const char *page = get(basic, "/metrics")->body;
+    cr_assert_leq(count_series(page), 250u, "%zu series", count_series(page));
+    cr_assert_gt(count_series(get(full, "/metrics")->body), 1000u);
+    const char *deploy = format("%s/deploy", getenv("LOCKAGENT_SOURCE"));
+    const char *rules = read_whole_file(format("%s/prometheus/lockagent.rules.yaml", deploy));
+    cr_assert_gt(expect_named_by_alerts(rules, page), 30u);
+    cr_assert_gt(expect_named_by_first_row(format("%s/grafana/lockagent.json", deploy), page), 6u);
 }

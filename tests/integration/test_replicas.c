@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/free_port.h"
+
 TestSuite(replicas, .init = world_open, .fini = world_close, .timeout = 90);
 
 static const struct agent_options *one_master_for(const char *ttl)
@@ -105,6 +107,20 @@ Test(replicas, a_frozen_replica_is_no_grant_and_leaves_nothing)
     master_thaw(1);
     cr_assert(eventually(acquire(agent, "k", "ttl=3s")->status == 201));
     cr_assert_not_null(master_get(1, "lock:k"));
+}
+
+/* Native commands have no WAIT behind them (R24). Without a guard no vote keeps them off. */
+Test(replicas, a_frozen_replica_is_no_grant_without_a_guard)
+{
+    start(1);
+    struct agent_options options = *one_master();
+    options.group = "      guard: off\n      replicas: {ack: 1, timeout: 400ms}\n";
+    struct agent *agent = agent_start(&options);
+    expect(acquire(agent, "k", "ttl=3s"), 201, NULL);
+    master_freeze(1);
+    const struct reply *refused = acquire(agent, "another", "ttl=3s");
+    expect(refused, 503, "quorum_unavailable");
+    cr_assert_eq(number(refused, "nodes.unreplicated"), 1, "%s", refused->body);
 }
 
 Test(replicas, a_renewal_that_no_replica_has_is_not_counted)

@@ -26,6 +26,9 @@ Test(run, exit_codes)
     expect_code(run("k", "--", "sh", "-c", "exit 7"), 7, "");
     expect_code(run("k", "--", "sh", "-c", "kill -KILL $$"), 137, "");
     expect_code(run("k", "--", "no-such-command"), 127, "no-such-command");
+    expect_code(run("k", "--", "echo a | cat"), 127, "for a line of the shell write -- sh -c");
+    cr_assert_null(strstr(run("k", "--", "no-such-command").err, "sh -c"));
+    cr_assert_null(strstr(run("k", "--", "no such", "command").err, "sh -c"));
     expect_code(run("k", "--", "/dev/null"), 126, "/dev/null");
     cr_assert_eq(masters_with("lock:k"), 0u,
                  "a command that can not be executed releases the lock");
@@ -193,6 +196,16 @@ Test(run, not_acquired)
     master_kill(1);
     master_kill(2);
     expect_code(run("-q", "-n", "k", "--", "echo", "never"), 1, "0 of 3 masters");
+    master_kill(0);
+    expect_code(run("-q", "-n", "k", "--", "echo", "never"), 1,
+                "k: not acquired: group main: 0 of 3 masters are up, 2 are needed: no lock can be "
+                "granted");
+    const struct running patient = start("k", "--", "echo", "mine");
+    cr_assert(eventually(strstr(read_whole_file(patient.err),
+                                "waits: group main: 0 of 3 masters are up, 2 are needed: no lock "
+                                "can be granted\n") != NULL));
+    kill(patient.pid, SIGTERM);
+    expect_code(end(&patient), 143, "waits: ");
 }
 
 /* The lock is the command's for as long as it runs: neither the limits of an agent's callers nor

@@ -1,128 +1,45 @@
 /* Streams: a hold that is watched, and a hold that lives as long as its caller's connection
  * (D3). */
-#include "harness.h"
+#include "lines.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* ---- reading a stream ------------------------------------------------------------------------ */
-
-enum { STREAMS = 32 /* streams of one test */ };
-
-struct stream {
-    int wire;
-    bool ended;
-    char bytes[65536];
-    size_t len, at;
-};
-
-static struct stream streams[STREAMS];
-static size_t stream_count;
-static json_t *lines; /* all that were read */
-
-static void open_world(void)
-{
-    world_open();
-    lines = json_array();
-}
-
-static void close_world(void)
-{
-    json_decref(lines);
-    world_close();
-}
-
-TestSuite(streams, .init = open_world, .fini = close_world, .timeout = 90);
-
-static struct stream *open_stream(const struct agent *agent, const char *method, const char *path)
-{
-    cr_assert_lt(stream_count, (size_t)STREAMS);
-    struct stream *stream = &streams[stream_count++];
-    stream->wire = wire_request(agent, method, path, NULL);
-    cr_assert_neq(fcntl(stream->wire, F_SETFL, O_NONBLOCK), -1);
-    return stream;
-}
-
-static void receive(struct stream *stream)
-{
-    ssize_t got =
-        recv(stream->wire, stream->bytes + stream->len, sizeof(stream->bytes) - stream->len - 1, 0);
-    if (got > 0)
-        stream->len += (size_t)got;
-    stream->ended |= got == 0 || strstr(stream->bytes + stream->at, "\r\n0\r\n\r\n") != NULL;
-}
-
-/* The next line of the stream, which is a JSON object; NULL when none comes in time. Chunk sizes
- * hold no brace. */
-static json_t *next(struct stream *stream, int64_t ms)
-{
-    const int64_t until = boottime_ms() + ms;
-    do {
-        receive(stream);
-        const char *brace = strchr(stream->bytes + stream->at, '{');
-        const char *end = brace == NULL ? NULL : strchr(brace, '\n');
-        if (end != NULL) {
-            stream->at = (size_t)(end - stream->bytes) + 1;
-            json_t *line = json_loadb(brace, (size_t)(end - brace), 0, NULL);
-            cr_assert_not_null(line, "no JSON: %s", brace);
-            json_array_append_new(lines, line);
-            return line;
-        }
-        sleep_ms(5);
-    } while (boottime_ms() < until && !stream->ended);
-    return NULL;
-}
-
-static const char *text(const json_t *line, const char *name)
-{
-    const char *value = json_string_value(json_object_get(line, name));
-    return value == NULL ? "" : value;
-}
-
-static int64_t count(const json_t *line, const char *name)
-{
-    return json_integer_value(json_object_get(line, name));
-}
+TestSuite(streams, .init = lines_open_world, .fini = lines_close_world, .timeout = 90);
 
 /* The next line is this event; its validity has not passed by the time it is read, unless the hold
  * is over. */
-static json_t *expect_event(struct stream *stream, const char *event)
+static json_t *expect_event(struct lines *stream, const char *event)
 {
-    json_t *line = next(stream, PATIENCE_MS);
+    json_t *line = lines_next(stream, PATIENCE_MS);
     cr_assert_not_null(line, "no %s came; so far: %s", event, stream->bytes);
-    cr_assert_str_eq(text(line, "event"), event, "%s", stream->bytes);
-    cr_assert_geq(count(line, "valid_for_ms"), 0);
-    cr_assert_gt(count(line, "valid_until_boottime_ms"), 0);
+    cr_assert_str_eq(lines_text(line, "event"), event, "%s", stream->bytes);
+    cr_assert_geq(lines_count(line, "valid_for_ms"), 0);
+    cr_assert_gt(lines_count(line, "valid_until_boottime_ms"), 0);
     return line;
 }
 
 /* Returns the next event that is not a renewal. */
-static json_t *skip_renewals(struct stream *stream)
+static json_t *skip_renewals(struct lines *stream)
 {
     for (;;) {
-        json_t *line = next(stream, PATIENCE_MS);
+        json_t *line = lines_next(stream, PATIENCE_MS);
         cr_assert_not_null(line, "so far: %s", stream->bytes);
-        if (strcmp(text(line, "event"), "renewed") != 0)
+        if (strcmp(lines_text(line, "event"), "renewed") != 0)
             return line;
     }
 }
 
-static bool is_over(struct stream *stream)
+static json_t *grant_of(struct lines *stream)
 {
-    return eventually((receive(stream), stream->ended)) && next(stream, 0) == NULL;
-}
-
-static json_t *grant_of(struct stream *stream)
-{
-    json_t *grant = next(stream, PATIENCE_MS);
+    json_t *grant = lines_next(stream, PATIENCE_MS);
     cr_assert_not_null(grant, "so far: %s", stream->bytes);
-    cr_assert_str_eq(text(grant, "event"), "granted", "%s", stream->bytes);
+    cr_assert_str_eq(lines_text(grant, "event"), "granted", "%s", stream->bytes);
     cr_assert(strncmp(stream->bytes, "HTTP/1.1 201 ", 13) == 0, "%s", stream->bytes);
-    cr_assert_str_eq(text(grant, "bind"), "connection");
-    cr_assert_str_eq(text(grant, "renew"), "agent");
+    cr_assert_str_eq(lines_text(grant, "bind"), "connection");
+    cr_assert_str_eq(lines_text(grant, "renew"), "agent");
     return grant;
 }
 
@@ -135,25 +52,25 @@ Test(streams, a_watcher_hears_renewals_and_the_release)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     const struct reply *granted = acquire(agent, "a/k", "ttl=1500ms&renew=agent&label=me");
-    struct stream *watch = open_stream(agent, "GET", "/locks/a/k?watch"),
-                  *second = open_stream(agent, "GET", "/locks/a/k?watch=true");
+    struct lines *watch = lines_open(agent, "GET", "/locks/a/k?watch"),
+                 *second = lines_open(agent, "GET", "/locks/a/k?watch=true");
     const json_t *snapshot = expect_event(watch, "held");
-    cr_assert_str_eq(text(snapshot, "key"), "a/k");
-    cr_assert_str_eq(text(snapshot, "label"), "me");
+    cr_assert_str_eq(lines_text(snapshot, "key"), "a/k");
+    cr_assert_str_eq(lines_text(snapshot, "label"), "me");
     cr_assert_null(json_object_get(snapshot, "token"));
-    int64_t until = count(snapshot, "valid_until_boottime_ms");
+    int64_t until = lines_count(snapshot, "valid_until_boottime_ms");
     for (int i = 0; i < 3; i++) {
         const json_t *renewed = expect_event(watch, "renewed");
-        cr_assert_gt(count(renewed, "valid_until_boottime_ms"), until);
-        until = count(renewed, "valid_until_boottime_ms");
+        cr_assert_gt(lines_count(renewed, "valid_until_boottime_ms"), until);
+        until = lines_count(renewed, "valid_until_boottime_ms");
         cr_assert_leq(boottime_ms(), until);
     }
     cr_assert_eq(metric(agent, "lockagent_streams"), 2);
     expect(release(agent, "a/k", token(granted)), 204, NULL);
-    cr_assert_str_eq(text(skip_renewals(watch), "event"), "released");
-    cr_assert(is_over(watch), "%s", watch->bytes);
+    cr_assert_str_eq(lines_text(skip_renewals(watch), "event"), "released");
+    cr_assert(lines_over(watch), "%s", watch->bytes);
     expect_event(second, "held");
-    cr_assert_str_eq(text(skip_renewals(second), "event"), "released");
+    cr_assert_str_eq(lines_text(skip_renewals(second), "event"), "released");
     cr_assert(eventually(metric(agent, "lockagent_streams") == 0));
 }
 
@@ -166,7 +83,7 @@ Test(streams, watching_holds_nothing)
     expect(get(agent, "/locks/k?watch"), 404, "not_held");
     expect(acquire(agent, "k", "ttl=30s"), 201, NULL);
     expect(get(other, "/locks/k?watch"), 404, "not_held");
-    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
+    struct lines *watch = lines_open(agent, "GET", "/locks/k?watch");
     expect_event(watch, "held");
     wire_close(watch->wire);
     cr_assert(eventually(metric(agent, "lockagent_streams") == 0), "the disconnect was not seen");
@@ -182,19 +99,19 @@ Test(streams, lost_is_said_in_time)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     expect(acquire(agent, "k", "ttl=3s&renew=agent"), 201, NULL);
-    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
-    int64_t until = count(expect_event(watch, "held"), "valid_until_boottime_ms");
+    struct lines *watch = lines_open(agent, "GET", "/locks/k?watch");
+    int64_t until = lines_count(expect_event(watch, "held"), "valid_until_boottime_ms");
     for (size_t i = 0; i < 5; i++)
         master_kill(i);
     json_t *line;
-    while (strcmp(text(line = next(watch, PATIENCE_MS), "event"), "renewed") == 0)
-        until = count(line, "valid_until_boottime_ms");
-    cr_assert_str_eq(text(line, "event"), "lost");
-    cr_assert_str_eq(text(line, "reason"), "quorum_lost");
-    cr_assert_gt(count(line, "valid_for_ms"), 0);
-    cr_assert_eq(count(line, "valid_until_boottime_ms"), until);
+    while (strcmp(lines_text(line = lines_next(watch, PATIENCE_MS), "event"), "renewed") == 0)
+        until = lines_count(line, "valid_until_boottime_ms");
+    cr_assert_str_eq(lines_text(line, "event"), "lost");
+    cr_assert_str_eq(lines_text(line, "reason"), "quorum_lost");
+    cr_assert_gt(lines_count(line, "valid_for_ms"), 0);
+    cr_assert_eq(lines_count(line, "valid_until_boottime_ms"), until);
     cr_assert_lt(boottime_ms(), until);
-    cr_assert(is_over(watch));
+    cr_assert(lines_over(watch));
     expect(get(agent, "/locks/k?watch"), 404, "not_held");
 }
 
@@ -205,15 +122,15 @@ Test(streams, d3_6_what_another_holder_has_is_not_valid)
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     expect(acquire(agent, "k", "ttl=9s&renew=agent"), 201, NULL);
-    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
+    struct lines *watch = lines_open(agent, "GET", "/locks/k?watch");
     expect_event(watch, "held");
     for (size_t i = 0; i < 3; i++)
         master_do(i, "SET lock:k %s:000000b2:7:thief PX 60000", repeat("ab", 20));
     const json_t *line = skip_renewals(watch);
-    cr_assert_str_eq(text(line, "event"), "lost");
-    cr_assert_str_eq(text(line, "reason"), "taken");
-    cr_assert_eq(count(line, "valid_for_ms"), 0);
-    cr_assert(is_over(watch));
+    cr_assert_str_eq(lines_text(line, "event"), "lost");
+    cr_assert_str_eq(lines_text(line, "reason"), "taken");
+    cr_assert_eq(lines_count(line, "valid_for_ms"), 0);
+    cr_assert(lines_over(watch));
 }
 
 /* A lease that its caller lets run out: the agent words the line, and looks at the clock, while
@@ -222,14 +139,14 @@ Test(streams, d3_6_what_another_holder_has_is_not_valid)
 static bool end_of_lease_is_said_in_time(const struct agent *agent, const char *key)
 {
     expect(acquire(agent, key, "ttl=1s"), 201, NULL);
-    struct stream *watch = open_stream(agent, "GET", format("/locks/%s?watch", key));
-    const int64_t until = count(expect_event(watch, "held"), "valid_until_boottime_ms");
+    struct lines *watch = lines_open(agent, "GET", format("/locks/%s?watch", key));
+    const int64_t until = lines_count(expect_event(watch, "held"), "valid_until_boottime_ms");
     const json_t *line = expect_event(watch, "lost");
-    cr_assert_str_eq(text(line, "reason"), "expired");
-    cr_assert_leq(count(line, "valid_for_ms"), 5);
-    cr_assert_eq(count(line, "valid_until_boottime_ms"), until);
-    cr_assert(is_over(watch));
-    return count(line, "valid_for_ms") > 0;
+    cr_assert_str_eq(lines_text(line, "reason"), "expired");
+    cr_assert_leq(lines_count(line, "valid_for_ms"), 5);
+    cr_assert_eq(lines_count(line, "valid_until_boottime_ms"), until);
+    cr_assert(lines_over(watch));
+    return lines_count(line, "valid_for_ms") > 0;
 }
 
 Test(streams, r7_lost_is_said_before_the_end_of_a_lease_too)
@@ -237,9 +154,9 @@ Test(streams, r7_lost_is_said_before_the_end_of_a_lease_too)
     masters_start(3, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     bool in_time = false;
-    for (size_t round = 0; round < STREAMS && !in_time; round++)
+    for (size_t round = 0; round < LINES_STREAMS && !in_time; round++)
         in_time = end_of_lease_is_said_in_time(agent, format("k%zu", round));
-    cr_assert(in_time, "%d leases in a row", STREAMS);
+    cr_assert(in_time, "%d leases in a row", LINES_STREAMS);
 }
 
 /* R14: an agent that was stopped for longer than the lease says `lost` first, and not `renewed`. */
@@ -247,19 +164,19 @@ Test(streams, lost_is_the_first_word_after_a_stall)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    struct stream *bound = open_stream(agent, "POST", "/locks/k?ttl=1s&bind=connection");
+    struct lines *bound = lines_open(agent, "POST", "/locks/k?ttl=1s&bind=connection");
     grant_of(bound);
     expect_event(bound, "renewed");
     agent_signal(agent, SIGSTOP);
     sleep_ms(1500);
-    receive(bound);
+    lines_receive(bound);
     const size_t before = bound->len;
     agent_signal(agent, SIGCONT);
     bound->at = before;
     const json_t *lost = expect_event(bound, "lost");
-    cr_assert_str_eq(text(lost, "reason"), "stalled");
-    cr_assert_eq(count(lost, "valid_for_ms"), 0);
-    cr_assert(is_over(bound));
+    cr_assert_str_eq(lines_text(lost, "reason"), "stalled");
+    cr_assert_eq(lines_count(lost, "valid_for_ms"), 0);
+    cr_assert(lines_over(bound));
 }
 
 /* ---- bound holds ----------------------------------------------------------------------------- */
@@ -271,9 +188,9 @@ Test(streams, the_end_of_the_caller_is_the_release)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     for (int reset = 0; reset < 2; reset++) {
-        struct stream *bound = open_stream(agent, "POST", "/locks/k?ttl=10s&bind=connection");
+        struct lines *bound = lines_open(agent, "POST", "/locks/k?ttl=10s&bind=connection");
         const json_t *grant = grant_of(bound);
-        cr_assert_eq(count(grant, "max_hold_ms"), 3600000);
+        cr_assert_eq(lines_count(grant, "max_hold_ms"), 3600000);
         expect(acquire(agent, "k", NULL), 409, "lock_held");
         cr_assert_str_eq(string(get(agent, "/locks/k"), "hold.bind"), "connection");
         const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
@@ -325,9 +242,8 @@ Test(streams, a_bound_hold_is_renewed_and_can_be_deleted)
 {
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
-    struct stream *bound =
-        open_stream(agent, "POST", "/locks/k?ttl=1s&bind=connection&max_hold=1m");
-    const char *its_token = text(grant_of(bound), "token");
+    struct lines *bound = lines_open(agent, "POST", "/locks/k?ttl=1s&bind=connection&max_hold=1m");
+    const char *its_token = lines_text(grant_of(bound), "token");
     cr_assert_not_null(strstr(bound->bytes, "Lock-Token:"));
     cr_assert_not_null(strstr(bound->bytes, "application/x-ndjson"));
     for (int i = 0; i < 5; i++)
@@ -336,8 +252,8 @@ Test(streams, a_bound_hold_is_renewed_and_can_be_deleted)
     expect(renew(agent, "k", its_token, NULL), 200, NULL);
     expect_event(bound, "renewed");
     expect(release(agent, "k", its_token), 204, NULL);
-    cr_assert_str_eq(text(skip_renewals(bound), "event"), "released");
-    cr_assert(is_over(bound));
+    cr_assert_str_eq(lines_text(skip_renewals(bound), "event"), "released");
+    cr_assert(lines_over(bound));
     const struct reply *again = acquire(agent, "k", "ttl=30s");
     expect(again, 201, NULL);
     wire_close(bound->wire);
@@ -369,9 +285,9 @@ Test(streams, bound_callers_that_wait)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(NULL);
     const struct reply *holder = acquire(agent, "k", "ttl=60s");
-    struct stream *gone = open_stream(agent, "POST", "/locks/k?ttl=30s&bind=connection&wait=60s");
+    struct lines *gone = lines_open(agent, "POST", "/locks/k?ttl=30s&bind=connection&wait=60s");
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
-    struct stream *stays = open_stream(agent, "POST", "/locks/k?ttl=30s&bind=connection&wait=60s");
+    struct lines *stays = lines_open(agent, "POST", "/locks/k?ttl=30s&bind=connection&wait=60s");
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 2));
     wire_close(gone->wire);
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
@@ -380,7 +296,7 @@ Test(streams, bound_callers_that_wait)
     wire_close(stays->wire);
     cr_assert(eventually_within(1000, masters_with("lock:k") == 0));
     for (int i = 0; i < 20; i++) {
-        struct stream *hasty = open_stream(agent, "POST", "/locks/hasty?ttl=30s&bind=connection");
+        struct lines *hasty = lines_open(agent, "POST", "/locks/hasty?ttl=30s&bind=connection");
         sleep_ms(i % 4);
         wire_close(hasty->wire);
     }
@@ -401,7 +317,7 @@ Test(streams, a_stuck_reader_loses_its_hold)
     cr_assert(eventually(held_here(agent, "k")));
     const struct reply *page = get(agent, "/locks/k");
     cr_assert_str_eq(string(page, "hold.bind"), "connection");
-    struct stream *watch = open_stream(agent, "GET", "/locks/k?watch");
+    struct lines *watch = lines_open(agent, "GET", "/locks/k?watch");
     expect_event(watch, "held");
     /* The grant is on the wire unread; renewals by PUT fill the buffers that the kernel keeps for
      * the caller. */
@@ -412,7 +328,7 @@ Test(streams, a_stuck_reader_loses_its_hold)
         lost = renew(agent, "k", token_text, NULL)->status == 410;
         watch->len = watch->at = 0;
         memset(watch->bytes, 0, sizeof(watch->bytes));
-        receive(watch);
+        lines_receive(watch);
     }
     cr_assert(lost, "never found stuck");
     cr_assert_str_eq(string(renew(agent, "k", token_text, NULL), "reason"), "stuck");
@@ -447,20 +363,20 @@ Test(streams, draining_says_lost)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent =
         agent_start(&(struct agent_options){.extra = "shutdown: {grace: 1500ms}\n"});
-    struct stream *bound = open_stream(agent, "POST", "/locks/k?ttl=3s&bind=connection"),
-                  *watch = open_stream(agent, "GET", "/locks/k?watch");
+    struct lines *bound = lines_open(agent, "POST", "/locks/k?ttl=3s&bind=connection"),
+                 *watch = lines_open(agent, "GET", "/locks/k?watch");
     grant_of(bound);
     wire_close(watch->wire);
-    watch = open_stream(agent, "GET", "/locks/k?watch");
+    watch = lines_open(agent, "GET", "/locks/k?watch");
     expect_event(watch, "held");
     agent_signal(agent, SIGTERM);
     expect_event(bound, "renewed");
-    struct stream *both[] = {bound, watch};
+    struct lines *both[] = {bound, watch};
     for (int i = 0; i < 2; i++) {
         const json_t *lost = skip_renewals(both[i]);
-        cr_assert_str_eq(text(lost, "event"), "lost");
-        cr_assert_str_eq(text(lost, "reason"), "drained");
-        cr_assert(is_over(both[i]));
+        cr_assert_str_eq(lines_text(lost, "event"), "lost");
+        cr_assert_str_eq(lines_text(lost, "reason"), "drained");
+        cr_assert(lines_over(both[i]));
     }
     cr_assert_eq(agent_ended(agent), 0);
     cr_assert_geq(masters_with("lock:k"), 3u);

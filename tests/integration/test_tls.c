@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 TestSuite(tls, .init = world_open, .fini = world_close, .timeout = 120);
@@ -126,6 +127,43 @@ Test(tls, names)
     expect_refusal(start_not_ready(format("      tls: {ca_file: %s, server_name: example}\n",
                                           world_path("ca.pem"))),
                    "tls: the master's certificate is for another name", "name");
+}
+
+/* ---- when certificates end ---- */
+
+static double ends(const struct agent *agent, const char *family, const char *labels)
+{
+    return metric(agent,
+                  format("lockagent_%s_certificate_end_timestamp_seconds{%s}", family, labels));
+}
+
+/* Returns true if a point in unix time is `days` away. */
+static bool is_in_days(double at_s, double days)
+{
+    double off_s = at_s - (double)time(NULL) - days * 86400;
+    return off_s > -120 && off_s < 120;
+}
+
+/* Metrics show both ends: that of each master's chain, which here ends with its authority, and that
+ * of the agent's own certificate, also when its file is replaced while the connections stay. */
+Test(tls, ends_of_certificates)
+{
+    authority("ca"); /* For 2 days. */
+    certificate("master", "ca", "IP:127.0.0.1", 1);
+    masters_start_over_tls(3, "yes");
+    const char *group = format(WITH_CERTIFICATE, world_path("ca.pem"),
+                               certificate("client", "ca", "DNS:agent", 9), key_of("client"));
+    struct agent *agent = agent_start(&(struct agent_options){.group = group});
+    for (size_t i = 0; i < 3; i++) {
+        const char *labels =
+            format("group=\"main\",master=\"%s\"", strstr(master_url(i), "://") + 3);
+        cr_assert(is_in_days(ends(agent, "master", labels), 1), "%s", labels);
+    }
+    cr_assert(eventually(is_in_days(ends(agent, "client", "group=\"main\""), 9)));
+    certificate("client", "ca", "DNS:agent", 30);
+    cr_assert(eventually_within(15000, is_in_days(ends(agent, "client", "group=\"main\""), 30)));
+    cr_assert(unlink(world_path("client.pem")) == 0);
+    cr_assert(eventually_within(15000, ends(agent, "client", "group=\"main\"") == -1));
 }
 
 /* ---- how it fails ---- */

@@ -82,3 +82,64 @@ Test(watchdog, renews_many)
     for (int i = 0; i < LOCKS; i++)
         cr_assert(eventually(masters_with(format("lock:many/%d", i)) == 0));
 }
+
+/* ---- the log of an outage ---- */
+
+enum { LOGGED_HOLDS = 200 };
+
+static void hold_many(const struct agent *agent, const char *ttl)
+{
+    for (size_t i = 0; i < LOGGED_HOLDS; i++)
+        expect(acquire(agent, format("k%zu", i), format("ttl=%s&renew=agent", ttl)), 201, NULL);
+}
+
+static void expect_quorum_line(const struct agent *agent, const char *message, const char *up)
+{
+    cr_assert(eventually(agent_logged(agent, message, NULL) == 1), "%s", message);
+    const char *line = agent_log_line(agent, message, NULL);
+    cr_assert(strstr(line, "\"group\":\"main\"") && strstr(line, up) &&
+                  strstr(line, "\"quorum\":2") && strstr(line, "\"masters\":3"),
+              "%s", line);
+}
+
+/* One line tells that the group lost its quorum. Each hold has one line when its renewal first
+ * fails and one when it is lost, however often it fails in between. */
+Test(watchdog, a_lost_quorum_and_lost_holds_are_logged_once)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    hold_many(agent, "4s");
+    cr_assert_eq(agent_logged(agent, "group lost its quorum", NULL), 0u);
+    master_freeze(0);
+    master_freeze(1);
+    expect_quorum_line(agent, "group lost its quorum", "\"masters_up\":1");
+    cr_assert(eventually(agent_logged(agent, "lock lost", "quorum_lost") == LOGGED_HOLDS));
+    const double failed =
+        metric(agent, "lockagent_renewals_total{policy=\"*\",outcome=\"failed\"}");
+    cr_assert_gt(failed, 2 * LOGGED_HOLDS);
+    cr_assert_eq(agent_logged(agent, "renewal failed", NULL), LOGGED_HOLDS);
+    cr_assert_eq(agent_logged(agent, "renewal succeeded again", NULL), 0u);
+    master_thaw(0);
+    expect_quorum_line(agent, "group has its quorum again", "\"masters_up\":2");
+    master_thaw(1);
+    cr_assert_eq(agent_stop(agent), 0);
+    cr_assert_eq(agent_logged(agent, "group lost its quorum", NULL), 1u); /* Its end is none. */
+}
+
+/* Holds that are kept have one line when their renewal first fails, and one when it succeeds. */
+Test(watchdog, renewals_that_succeed_again_are_logged_once)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    const char *const series = "lockagent_renewals_total{policy=\"*\",outcome=\"failed\"}";
+    hold_many(agent, "20s");
+    master_freeze(0);
+    master_freeze(1);
+    cr_assert(eventually(metric(agent, series) > 2 * LOGGED_HOLDS));
+    master_thaw(0);
+    master_thaw(1);
+    cr_assert(eventually(agent_logged(agent, "renewal succeeded again", NULL) == LOGGED_HOLDS));
+    cr_assert_eq(agent_logged(agent, "renewal failed", NULL), LOGGED_HOLDS);
+    cr_assert_eq(agent_logged(agent, "lock lost", NULL), 0u);
+    expect_quorum_line(agent, "group has its quorum again", "\"masters_up\":");
+}

@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -245,26 +243,6 @@ void end_process(pid_t pid)
     int status;
     kill(pid, SIGKILL);
     waitpid(pid, &status, 0);
-}
-
-int free_port(void)
-{
-    static unsigned salt;
-    for (;;) {
-        struct timespec now;
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        unsigned mix =
-            ((unsigned)getpid() * 2654435761u) ^ (unsigned)now.tv_nsec ^ (++salt * 40503u);
-        /* 10,000 above it, the second port of a cluster node, is outside that range too */
-        const int port = 12000 + (int)((mix >> 4) % 10000);
-        struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        const bool is_free = !bind(probe, (struct sockaddr *)&address, sizeof(address));
-        close(probe);
-        if (is_free)
-            return port;
-    }
 }
 
 void world_open(void)

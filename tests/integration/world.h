@@ -25,8 +25,5 @@ void masters_close(void);
 bool masters_know_lockagent(void);
 bool agents_close(void); /* false: one did not end cleanly */
 void http_close(void);
-/* An unused TCP port of 127.0.0.1 outside the range that the kernel hands out, so that it stays
- * free while its server is down. */
-int free_port(void);
 
 #endif

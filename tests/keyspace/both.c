@@ -34,6 +34,8 @@ static struct {
     {"user_script:", 500, 0},       {":1760000000000001\r\n", 50, 0},
     {"$1\r\nr\r\n", 20, 0},         {"$1\r\nw\r\n", 20, 0},
     {"$5\r\nmoved\r\n", 30, 0},     {"$7\r\nadopted\r\n", 20, 0},
+    {"-EXECABORT ", 20, 0},         {"+OK\r\n:1\r\n", 50, 0},
+    {"$-1\r\n:0\r\n", 50, 0},       {"+OK\r\n*2\r\n$10\r\n", 50, 0},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -169,12 +171,32 @@ void show(const char *what, struct bytes bytes)
     fputc('\n', stderr);
 }
 
+/* Receives the replies to MULTI and to the commands that are queued after it. The keyspace gives
+ * EXEC's alone. */
+static void skip_queued(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct bytes reply = receive(server.commands);
+        const char *expected = i == 0 ? "+OK\r\n" : "+QUEUED\r\n";
+        bool is_refused = i > 0 && d.out_of_memory && memmem(reply.at, reply.len, "-OOM ", 5);
+        bool is_usual = reply.len == strlen(expected) && memcmp(reply.at, expected, reply.len) == 0;
+        if (!is_usual && !is_refused)
+            fail("reply %u of a transaction is %.*s", i, (int)reply.len, reply.at);
+    }
+}
+
 struct bytes ask_both(struct text asked)
+{
+    return ask_both_after(asked, 0);
+}
+
+struct bytes ask_both_after(struct text asked, unsigned before)
 {
     struct bytes command = {asked.at, asked.len};
     d.keyspace->now_us = *server.now_us;
     d.keyspace->refusal = d.out_of_memory ? REFUSES_OOM : REFUSES_NOTHING;
     send_all(server.commands, command.at, command.len);
+    skip_queued(before);
     struct bytes ours = scripting_run(d.scripting, d.keyspace, command),
                  theirs = receive(server.commands);
     d.replies++;

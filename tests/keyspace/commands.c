@@ -92,7 +92,7 @@ static struct result get(struct call *call)
 }
 
 struct set_options {
-    bool only_new, only_old, keeps_ttl, gets, expires;
+    bool only_new, only_old, keeps_ttl, gets, expires, is_end;
     int64_t unit_ms, amount;
     struct bytes ttl;
 };
@@ -113,6 +113,11 @@ static bool set_option(struct call *call, uint32_t *at, struct set_options *opti
         !options->keeps_ttl) {
         options->expires = true;
         options->unit_ms = is_word(word, "PX") ? 1 : 1000;
+        options->ttl = call->args[++*at];
+        return true;
+    }
+    if (is_word(word, "PXAT") && has_next && !options->expires && !options->keeps_ttl) {
+        options->expires = options->is_end = true;
         options->ttl = call->args[++*at];
         return true;
     }
@@ -138,8 +143,13 @@ static struct result set(struct call *call)
     if (options.expires) {
         if (!read_integer(options.ttl, &options.amount))
             return NOT_AN_INTEGER;
-        if (!end_of(call->keyspace, options.amount, options.unit_ms, &end_ms))
+        bool fits = options.is_end
+                        ? options.amount > 0
+                        : end_of(call->keyspace, options.amount, options.unit_ms, &end_ms);
+        if (!fits)
             return error_of("ERR invalid expire time in 'set' command");
+        if (options.is_end)
+            end_ms = options.amount;
     }
     struct entry *entry = entry_find(call->keyspace, call->args[1]);
     struct result before = nil();
@@ -214,6 +224,22 @@ static struct result del(struct call *call)
         removed++;
     }
     return integer_of(removed);
+}
+
+/* DELIFEQ of Valkey 9.0. */
+static struct result delifeq(struct call *call)
+{
+    struct entry *entry = entry_find(call->keyspace, call->args[1]);
+    struct bytes value = call->args[2];
+    if (entry == NULL)
+        return integer_of(0);
+    if (entry->type != VALUE_STRING)
+        return WRONG_TYPE;
+    bool is_equal =
+        entry->value.len == value.len && memcmp(entry->value.at, value.at, value.len) == 0;
+    if (is_equal)
+        entry_remove(call->keyspace, entry);
+    return integer_of(is_equal);
 }
 
 static struct result exists(struct call *call)
@@ -669,6 +695,7 @@ static const struct command commands[] = {
     {"PTTL", pttl, 2, false, false},
     {"PEXPIRE", pexpire, -3, true, false},
     {"DEL", del, -2, true, false},
+    {"DELIFEQ", delifeq, 3, true, false},
     {"TIME", time_now, 1, false, false},
     {"INFO", info, -1, false, false},
     {"PUBSUB", pubsub, -2, false, false},
@@ -728,6 +755,12 @@ static struct result refused(const struct keyspace *keyspace)
                           "(stop-writes-on-bgsave-error option). Please check the Redis logs for "
                           "details about the RDB "
                           "error.");
+}
+
+bool keyspace_refuses(const struct keyspace *keyspace, struct bytes name)
+{
+    const struct command *command = find_command(name);
+    return command == NULL || refuses(keyspace, command);
 }
 
 struct result keyspace_command(struct keyspace *keyspace, const struct bytes *args, uint32_t count)

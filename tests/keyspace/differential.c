@@ -50,6 +50,8 @@ static void one_call(void)
         ask_nonsense();
     else if (prng_percent(&d.prng, 10))
         ask_marker();
+    else if (prng_percent(&d.prng, 10))
+        ask_native();
     else
         ask_operation();
     if (out_of_memory)

@@ -50,6 +50,8 @@ struct resp *command_begin(void);
 struct text command_of(unsigned count, const char *const *words);
 /* Gives one command to both; the replies must be the same. */
 struct bytes ask_both(struct text asked);
+/* The same for commands from MULTI to EXEC. `before`: replies of the server that precede EXEC's. */
+struct bytes ask_both_after(struct text asked, unsigned before);
 /* Gives the command to the server alone. */
 void tell_server(unsigned count, const char *const *words);
 /* Compares all that is there: types, times, values. */
@@ -65,6 +67,8 @@ void ask_command(void);
 void ask_plausible(void);
 /* Draws an operation, as the core asks. */
 void ask_operation(void);
+/* Draws a call of native commands that takes locks (R24). */
+void ask_native(void);
 /* Calls any script with any keys and any arguments, as no agent does. */
 void ask_nonsense(void);
 /* Calls the marker's script, which has arguments of its own. */

@@ -115,6 +115,8 @@ static const char *const commands[][WORDS] = {
     {"SET", "K", "V"},
     {"SET", "K", "V", "PX", "T"},
     {"SET", "K", "V", "NX", "PX", "T"},
+    {"SET", "K", "V", "NX", "PXAT", "1700000000500"},
+    {"SET", "K", "V", "PXAT", "T"},
     {"SET", "K", "V", "XX", "KEEPTTL"},
     {"SET", "K", "V", "XX", "GET"},
     {"SET", "K", "V", "NX", "GET"},
@@ -321,38 +323,45 @@ static void put_clock(struct text *command, const struct resp *resp)
     put_own(command, resp, digits);
 }
 
-void ask_operation(void)
+/* Draws the fields that the items of all operations have. */
+static struct send_item drawn_item(void)
 {
     static const char *const labels[] = {"me", "you", "", "a:b", "two words"};
+    const char *label = PICK(labels);
+    unsigned key = (unsigned)prng_below(&d.prng, KEYS);
+    struct send_item item = {.permits = 1};
+    item.key = (struct text){strchr(d.names[key], ':') + 1, 2};
+    item.policy = (uint16_t)prng_below(&d.prng, 2);
+    item.fencing = item.policy == 0 && prng_percent(&d.prng, 85);
+    item.label = (struct text){label, strlen(label)};
+    memset(item.token.random, 1, RANDOM_BYTES);
+    memset(item.previous.random, 1, RANDOM_BYTES);
+    item.token.random[RANDOM_BYTES - 1] = (uint8_t)prng_between(&d.prng, 0x11, 0x13);
+    item.previous.random[RANDOM_BYTES - 1] = (uint8_t)prng_between(&d.prng, 0x11, 0x13);
+    item.token.fence = number();
+    item.ttl_ms = duration() + (prng_percent(&d.prng, 95) ? 1 : 0);
+    return item;
+}
+
+void ask_operation(void)
+{
     static const uint64_t agents[] = {0, 1, 2, 255};
     enum op op = (enum op)prng_below(&d.prng, OP_COUNT);
     unsigned count = op_is_gathered(op) ? (unsigned)prng_between(&d.prng, 1, 4) : 1;
-    bool shared = op != OP_HANDOVER && prng_percent(&d.prng, 40);
-    bool redisson = !shared && op != OP_WITHDRAW && prng_percent(&d.prng, 40);
-    bool fair = shared || op == OP_WITHDRAW || (!redisson && prng_percent(&d.prng, 60));
+    bool native = op == OP_RESUME; /* Only the forms that native commands take have it. */
+    bool shared = !native && op != OP_HANDOVER && prng_percent(&d.prng, 40);
+    bool redisson = !native && !shared && op != OP_WITHDRAW && prng_percent(&d.prng, 40);
+    bool fair = shared || op == OP_WITHDRAW || (!native && !redisson && prng_percent(&d.prng, 60));
     struct send_item items[4];
-    memset(items, 0, sizeof items);
     d.config.groups[0].guard = prng_percent(&d.prng, 40);
     for (unsigned i = 0; i < count; i++) {
         struct send_item *item = &items[i];
-        unsigned key = (unsigned)prng_below(&d.prng, KEYS);
-        const char *label = PICK(labels);
-        item->key = (struct text){strchr(d.names[key], ':') + 1, 2};
-        item->policy = (uint16_t)prng_below(&d.prng, 2);
-        item->fencing = item->policy == 0 && prng_percent(&d.prng, 85);
-        item->label = (struct text){label, strlen(label)};
-        memset(item->token.random, 1, RANDOM_BYTES);
-        memset(item->previous.random, 1, RANDOM_BYTES);
-        item->token.random[RANDOM_BYTES - 1] = (uint8_t)prng_between(&d.prng, 0x11, 0x13);
-        item->previous.random[RANDOM_BYTES - 1] = (uint8_t)prng_between(&d.prng, 0x11, 0x13);
-        item->token.fence = number();
-        item->ttl_ms = duration() + (prng_percent(&d.prng, 95) ? 1 : 0);
+        *item = drawn_item();
         item->left_ms = prng_percent(&d.prng, 50) ? duration() : 10800000;
         item->form = shared     ? FORM_SHARED
                      : redisson ? FORM_REDISSON
                      : fair     ? FORM_FAIR
                                 : FORM_PLAIN;
-        item->permits = 1;
         item->mode = prng_percent(&d.prng, 60) ? MODE_READ : MODE_WRITE;
         item->asked = prng_percent(&d.prng, 50);
         item->numbered = item->asked && prng_percent(&d.prng, 50);
@@ -368,11 +377,29 @@ void ask_operation(void)
         leave_adoptable(&items[0]);
     struct resp *resp = command_begin();
     struct text command = asking_op(resp, &d.config, 0, op, items, count);
-    if (asking_has_own(op))
+    if (op_creates(op))
         put_clock(&command, resp);
     if (asking_names_vote(&d.config, 0, op))
         put_own(&command, resp, PICK(votes));
     ask_both(command);
+}
+
+/* The bound of the clock is the time, a little less, or so much less that the leases are over. */
+void ask_native(void)
+{
+    unsigned count = (unsigned)prng_between(&d.prng, 1, 4);
+    struct send_item items[4];
+    bool fencing = prng_percent(&d.prng, 60);
+    d.config.groups[0].guard = prng_percent(&d.prng, 60);
+    for (unsigned i = 0; i < count; i++) {
+        items[i] = drawn_item();
+        items[i].fencing = fencing;
+    }
+    struct resp *resp = command_begin();
+    struct native native = asking_native(resp, &d.config, 0, items, count);
+    int64_t behind_ms = prng_percent(&d.prng, 80) ? prng_between(&d.prng, -10, 150) : 7200000;
+    asking_native_ends(&native, resp->bytes + resp->at, *server.now_us / 1000 - behind_ms);
+    ask_both_after(native.bytes, native.before);
 }
 
 void ask_nonsense(void)

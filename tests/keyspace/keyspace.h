@@ -102,6 +102,9 @@ const struct string *entry_field(const struct entry *entry, struct bytes name);
 /* Runs one command, name and arguments. */
 struct result keyspace_command(struct keyspace *keyspace, const struct bytes *args, uint32_t count);
 
+/* Returns true if the server refuses to queue the command after MULTI. */
+bool keyspace_refuses(const struct keyspace *keyspace, struct bytes name);
+
 /* Functions for the commands in commands.c. */
 struct entry *entry_find(struct keyspace *keyspace, struct bytes name);
 struct entry *entry_make(struct keyspace *keyspace, struct bytes name,

@@ -45,6 +45,7 @@ struct scripting {
     int functions[SCRIPT_COUNT];
     struct text_chunk texts[TEXTS_MAX];
     unsigned text_count;
+    const struct replacement *given; /* breaks texts that are given with EVAL; NULL: none */
     int handler, globals;
     struct bytes args[KEYSPACE_ARGS]; /* arguments of the command */
     struct bytes call_args[CALL_ARGS];
@@ -508,6 +509,39 @@ static bool compile(struct scripting *s, const char *text, size_t len)
     return well;
 }
 
+/* Returns a copy of the text, broken if the replaced text is there; NULL if it is there twice. The
+ * caller frees it. */
+static char *broken_text(const char *text, const struct replacement *replacement,
+                         bool *ret_replaced)
+{
+    const char *found = replacement == NULL ? NULL : strstr(text, replacement->from);
+    if (found != NULL && strstr(found + 1, replacement->from) != NULL)
+        return NULL;
+    *ret_replaced = *ret_replaced || found != NULL;
+    size_t size = strlen(text) + (found == NULL ? 0 : strlen(replacement->to)) + 1;
+    char *copy = malloc(size);
+    if (copy == NULL)
+        abort();
+    if (found == NULL)
+        snprintf(copy, size, "%s", text);
+    else
+        snprintf(copy, size, "%.*s%s%s", (int)(found - text), text, replacement->to,
+                 found + strlen(replacement->from));
+    return copy;
+}
+
+/* Compiles a text that was given with EVAL, and breaks it first if the replaced text is there. */
+static bool compile_given(struct scripting *s, const struct text_chunk *given)
+{
+    bool replaced = false;
+    char *text = broken_text(given->text, s->given, &replaced);
+    if (text == NULL)
+        abort(); /* The replaced text is there twice. */
+    bool well = compile(s, text, strlen(text));
+    free(text);
+    return well;
+}
+
 static bool find_function(struct scripting *s, bool by_sha, struct bytes what, int *ret_function)
 {
     for (unsigned i = 0; by_sha && i < SCRIPT_COUNT; i++) {
@@ -524,17 +558,18 @@ static bool find_function(struct scripting *s, bool by_sha, struct bytes what, i
     }
     if (by_sha || s->text_count == TEXTS_MAX)
         return false;
-    rewind_heap(&s->heap);
-    if (!compile(s, what.at, what.len))
-        return false;
-    *ret_function = luaL_ref(s->lua, LUA_REGISTRYINDEX);
-    save(&s->heap);
-    struct text_chunk *chunk = &s->texts[s->text_count++];
-    *chunk =
-        (struct text_chunk){.text = malloc(what.len), .len = what.len, .function = *ret_function};
+    struct text_chunk *chunk = &s->texts[s->text_count];
+    *chunk = (struct text_chunk){.text = strndup(what.at, what.len), .len = what.len};
     if (chunk->text == NULL)
         abort();
-    memcpy(chunk->text, what.at, what.len);
+    rewind_heap(&s->heap);
+    if (!compile_given(s, chunk)) {
+        free(chunk->text);
+        return false;
+    }
+    chunk->function = *ret_function = luaL_ref(s->lua, LUA_REGISTRYINDEX);
+    s->text_count++;
+    save(&s->heap);
     return true;
 }
 
@@ -565,11 +600,12 @@ static size_t read_digits(const char **at)
     return number;
 }
 
-static uint32_t parse(struct scripting *s, struct bytes command)
+/* Reads the first command of the bytes, and removes it from them. */
+static uint32_t parse(struct scripting *s, struct bytes *bytes)
 {
-    const char *at = command.at + 1;
+    const char *at = bytes->at + 1;
     size_t count = read_digits(&at);
-    if (command.at[0] != '*' || count == 0 || count > KEYSPACE_ARGS)
+    if (bytes->at[0] != '*' || count == 0 || count > KEYSPACE_ARGS)
         abort();
     for (size_t i = 0; i < count; i++) {
         if (at[2] != '$')
@@ -579,19 +615,58 @@ static uint32_t parse(struct scripting *s, struct bytes command)
         s->args[i] = (struct bytes){at + 2, len};
         at += 2 + len;
     }
-    if (at + 2 != command.at + command.len)
+    if (at + 2 > bytes->at + bytes->len)
         abort();
+    bytes->len -= (size_t)(at + 2 - bytes->at);
+    bytes->at = at + 2;
     return (uint32_t)count;
+}
+
+static bool is_named(const struct scripting *s, const char *name)
+{
+    return s->args[0].len == strlen(name) && memcmp(s->args[0].at, name, s->args[0].len) == 0;
+}
+
+/* Runs the commands up to EXEC, or none of them if one is refused as it is queued. The reply is
+ * EXEC's. */
+static void execute(struct scripting *s, struct keyspace *keyspace, struct bytes bytes)
+{
+    struct bytes first = bytes;
+    uint32_t queued = 0;
+    bool is_refused = false;
+    for (;; queued++) {
+        parse(s, &bytes);
+        if (is_named(s, "EXEC"))
+            break;
+        is_refused = is_refused || keyspace_refuses(keyspace, s->args[0]);
+    }
+    if (bytes.len > 0)
+        abort();
+    if (is_refused) {
+        static const char text[] = "EXECABORT Transaction discarded because of previous errors.";
+        put_line(s, '-', text, sizeof text - 1);
+        return;
+    }
+    put_number(s, '*', queued);
+    for (uint32_t i = 0; i < queued; i++) {
+        uint32_t count = parse(s, &first);
+        struct result result = keyspace_command(keyspace, s->args, count);
+        put_result(s, &result);
+    }
 }
 
 struct bytes scripting_run(struct scripting *s, struct keyspace *keyspace, struct bytes command)
 {
-    uint32_t count = parse(s, command);
-    struct bytes name = s->args[0];
-    bool by_sha = name.len == 7 && memcmp(name.at, "EVALSHA", 7) == 0;
+    struct bytes rest = command;
+    uint32_t count = parse(s, &rest);
+    bool by_sha = is_named(s, "EVALSHA");
     s->keyspace = keyspace;
     s->reply_len = 0;
-    if (by_sha || (name.len == 4 && memcmp(name.at, "EVAL", 4) == 0)) {
+    if (is_named(s, "MULTI")) {
+        execute(s, keyspace, rest);
+    } else if (rest.len > 0) {
+        abort();
+    } else if (by_sha || is_named(s, "EVAL")) {
         evaluate(s, by_sha, count);
     } else {
         struct result result = keyspace_command(keyspace, s->args, count);
@@ -623,29 +698,18 @@ static bool may_go_into(const char *file, const char *script)
 static char *text_of(const struct script *script, const struct replacement *replacement,
                      bool *ret_replaced)
 {
-    const char *text = script->text, *found = NULL;
-    if (replacement != NULL && may_go_into(replacement->file, script->name))
-        found = strstr(text, replacement->from);
-    if (found != NULL && strstr(found + 1, replacement->from) != NULL)
-        return NULL;
-    *ret_replaced = *ret_replaced || found != NULL;
-    size_t size = strlen(text) + (found == NULL ? 0 : strlen(replacement->to)) + 1;
-    char *copy = malloc(size);
-    if (copy == NULL)
-        abort();
-    if (found == NULL)
-        snprintf(copy, size, "%s", text);
-    else
-        snprintf(copy, size, "%.*s%s%s", (int)(found - text), text, replacement->to,
-                 found + strlen(replacement->from));
-    return copy;
+    if (replacement != NULL && !may_go_into(replacement->file, script->name))
+        replacement = NULL;
+    return broken_text(script->text, replacement, ret_replaced);
 }
 
 static const char *compile_all(struct scripting *s, const struct replacement *replacement)
 {
     char *texts[SCRIPT_COUNT];
-    bool replaced = replacement == NULL;
+    bool is_given = replacement != NULL && strcmp(replacement->file, "unlock") == 0,
+         replaced = replacement == NULL || is_given;
     const char *why = NULL;
+    s->given = is_given ? replacement : NULL;
     for (unsigned i = 0; i < SCRIPT_COUNT; i++) {
         texts[i] = text_of(&redis_scripts[i], replacement, &replaced);
         if (texts[i] == NULL)

@@ -17,7 +17,9 @@ import yaml
 SOCKET = "unix:/run/lockagent/api"
 TOP = pathlib.Path(__file__).resolve().parents[2]
 AGENT, MASTERS = {"lockagent": "true"}, {"app": "lockagent-redis"}
-FOLDERS = ("masters", "sidecar", "app", "job", "daemonset", "monitoring")
+FOLDERS = ("masters", "sidecar", "app", "job", "daemonset", "node-service", "monitoring")
+NODES = ("daemonset", "node-service")
+TOKEN = "lockagent-token"  # a Secret that docs/kubernetes.md makes by hand
 PODS = ("Deployment", "StatefulSet", "DaemonSet", "Job")
 SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
 KINDS_OF_KUSTOMIZE = ("Kustomization", "Component")
@@ -71,7 +73,7 @@ class Tree:
         self.secrets = {each["metadata"]["name"]: each for each in yaml.load_all(made, LOADER)}
         self.conf = (self.top / "masters/redis.conf").read_text().splitlines()
         self.said, self.config = {}, {}
-        for folder in ("sidecar", "daemonset", "masters"):
+        for folder in ("sidecar", *NODES, "masters"):
             text = (self.top / folder / "lockagent.yaml").read_text()
             self.said[folder], self.config[folder] = judged(lockagent, text)
 
@@ -157,8 +159,9 @@ def references(tree):
         for volume in spec.get("volumes", []):
             if "configMap" in volume and volume["configMap"]["name"] not in maps:
                 yield f"{where}: no ConfigMap {volume['configMap']['name']}"
-            if "secret" in volume and volume["secret"]["secretName"] not in tree.secrets:
-                yield f"{where}: no Secret {volume['secret']['secretName']}"
+            secret = volume.get("secret", {}).get("secretName", TOKEN)
+            if secret not in {TOKEN, *tree.secrets}:
+                yield f"{where}: no Secret {secret}"
     services = dict(tree.kind("Service"))
     for where, spec in tree.masters():
         service = services.get(f"masters/Service {spec['serviceName']}", {}).get("spec", {})
@@ -188,8 +191,9 @@ def native_sidecar(tree):
             yield f"{folder}: has no sidecar"
     if tree.config["sidecar"].get("shutdown", {}).get("unreleased") != "release":
         yield "sidecar: what an app that has ended left is not released"
-    if tree.config["daemonset"].get("shutdown", {}).get("unreleased") != "expire":
-        yield "daemonset: releases what its living callers hold"
+    for folder in NODES:
+        if tree.config[folder].get("shutdown", {}).get("unreleased") != "expire":
+            yield f"{folder}: releases what its living callers hold"
 
 
 def probes(tree):
@@ -391,19 +395,47 @@ def configurations(tree):
         secret = tree.secrets.get(volume.get("secret", {}).get("secretName"), {})
         if key not in secret.get("stringData", {}):
             yield f"{folder}: no Secret has its password"
+        if volume.get("secret", {}).get("optional") is not True:
+            yield f"{folder}: masters without a password need a Secret"
         journal, _ = volume_of(spec, agent, config["journal"]["file"])
         if journal.get("emptyDir", {}).get("medium") != "Memory":
             yield f"{folder}: the journal is on no memory volume"
         users = [each for each in containers(spec) if journal.get("name") in names_mounted(each)]
         if users != [agent]:
             yield f"{folder}: others than the agent see the journal"
-        if [f"0.0.0.0:{port['containerPort']}" for port in agent["ports"]] != listeners(config):
+        ports = {port["name"]: port["containerPort"] for port in agent["ports"]}
+        if [f"0.0.0.0:{ports['lockagent']}"] != listeners(config):
             yield f"{folder}: the port of metrics is another one"
         read, file = volume_of(spec, agent, agent["args"][-1])
         if file != "lockagent.yaml" or "configMap" not in read:
             yield f"{folder}: reads another configuration"
     if tree.config["daemonset"].get("listen") not in ([SOCKET], SOCKET):
         yield "daemonset: no socket in the host's folder"
+
+
+def node_service(tree):
+    """Only callers with the token reach the agent, and only that of their own node."""
+    (found,) = [each for each in tree.agents() if each[0] == "node-service"]
+    _, labels, spec, agent = found
+    ports = {port["name"]: port["containerPort"] for port in agent["ports"]}
+    service = tree.objects["node-service", "Service", "lockagent"]["spec"]
+    file = yaml.safe_load((tree.top / "node-service/lockagent.yaml").read_text())
+    if file["listen"] != f"0.0.0.0:{ports.get(service['ports'][0]['targetPort'])}":
+        yield "node-service: the Service leads to a port at which no agent listens"
+    if not selects(service["selector"], labels):
+        yield "node-service: the Service does not lead to its pods"
+    if service.get("internalTrafficPolicy") != "Local":
+        yield "node-service: the token leaves the node"
+    volume, _ = volume_of(spec, agent, file.get("api", {}).get("token_file", ""))
+    secret = volume.get("secret", {})
+    if secret.get("secretName") != TOKEN or secret.get("optional"):
+        yield "node-service: the agent starts without the token"
+    made = f"create secret generic {TOKEN} --from-literal=token="
+    if made not in (TOP / "docs/kubernetes.md").read_text():
+        yield f"docs/kubernetes.md: nothing makes the Secret {TOKEN}"
+    level = tree.objects["node-service", "Namespace", "lockagent-node"]["metadata"]["labels"]
+    if level.get("pod-security.kubernetes.io/enforce") != "restricted":
+        yield "node-service: its namespace is not restricted"
 
 
 def listeners(config):
@@ -450,9 +482,10 @@ def network(tree):
         yield "network: not the Job of the first votes is let in beside agents"
     if namespaces != AGENT:
         yield f"network: the namespaces are {namespaces}"
-    labels = tree.objects["daemonset", "Namespace", "lockagent-node"]["metadata"]["labels"]
-    if not selects(namespaces, labels):
-        yield "network: the namespace of daemonset/ is kept out"
+    for folder in NODES:
+        labels = tree.objects[folder, "Namespace", "lockagent-node"]["metadata"]["labels"]
+        if not selects(namespaces, labels):
+            yield f"network: the namespace of {folder}/ is kept out"
 
 
 def monitoring(tree):
@@ -483,6 +516,7 @@ CHECKS = (
     durable,
     first_votes,
     configurations,
+    node_service,
     network,
     monitoring,
 )

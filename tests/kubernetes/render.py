@@ -5,16 +5,19 @@ level of PodSecurity that its page names, and two faults that are made here must
 """
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 
-FOLDER = pathlib.Path(__file__).resolve().parents[2] / "deploy/kubernetes"
+TOP = pathlib.Path(__file__).resolve().parents[2]
+FOLDER = TOP / "deploy/kubernetes"
 # hostPath of the node's agent is for privileged namespaces alone
 LEVELS = {
     "masters": "restricted",
     "app": "restricted",
     "job": "restricted",
     "daemonset": "privileged",
+    "node-service": "restricted",
 }
 # the text in a rendered sidecar, and a value that a server must refuse in its place
 REFUSED = (
@@ -61,6 +64,11 @@ def looks(kustomize, strict):
             broken = rendered[folder].replace(old, new)
             fault = broken == rendered[folder] or not said_by(strict, "restricted", text=broken)[0]
             yield f"{folder}: {new} is refused", fault and broken
+    fault, own = render_own_masters(kustomize)
+    yield "one's own masters: are rendered", fault
+    yield "one's own masters: are read", said_by(strict, "baseline", text=own)[0]
+    is_named = "redis://10.0.0.1:6379" in own and "redis-1.lockagent.svc" not in own
+    yield "one's own masters: replace those of the sidecar", not is_named and own
     fault, own = render_own(kustomize)
     yield "an app of one's own: is rendered", fault
     yield "an app of one's own: is read", said_by(strict, "baseline", text=own)[0]
@@ -70,6 +78,20 @@ def looks(kustomize, strict):
     yield "daemonset: is no restricted pod", not fault and "it is admitted"
     made = said_by(str(FOLDER / "secrets.sh"), "here", "there")[1]
     yield "secrets.sh: is read", said_by(strict, text=made)[0]
+
+
+def render_own_masters(kustomize):
+    """Renders the files that docs/kubernetes.md shows for them."""
+    page = (TOP / "docs/kubernetes.md").read_text().split("### One's own masters")[1]
+    files = re.findall(r"^```yaml\n# (\S+)\n(.*?)^```$", page.split("\n## ")[0], re.S | re.M)
+    with tempfile.TemporaryDirectory(prefix="lockagent-kustomize-") as folder:
+        own = pathlib.Path(folder)
+        (own / "deployment.yaml").write_text(OWN)
+        for name, text in files:
+            (own / name).parent.mkdir(exist_ok=True)
+            sidecar = os.path.relpath(FOLDER / "sidecar", own.resolve())
+            (own / name).write_text(text.replace("../lockagent/deploy/kubernetes/sidecar", sidecar))
+        return said_by(kustomize, "build", folder)
 
 
 def render_own(kustomize):

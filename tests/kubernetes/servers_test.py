@@ -2,8 +2,8 @@
 """Runs the servers of deploy/kubernetes here: servers_test.py LOCKAGENT.
 
 Five redis-servers from masters/redis.conf with the rights of secrets.sh, agents from the
-configurations of sidecar/ and daemonset/, and the scripts of the samples beside them. Only
-addresses and paths are others. Ends with 77 without python3-yaml.
+configurations of sidecar/, daemonset/ and node-service/, and the scripts of the samples beside
+them. Only addresses and paths are others. Ends with 77 without python3-yaml.
 """
 import contextlib
 import ctypes
@@ -71,7 +71,7 @@ class Stage:
         return (said.stdout + said.stderr).strip()
 
     def settings(self, place, password="password"):
-        listen = f"127.0.0.1:{self.api}" if place == "sidecar" else f"unix:{self.folder}/api"
+        listen = f"unix:{self.folder}/api" if place == "daemonset" else f"127.0.0.1:{self.api}"
         group = "redis.groups.main"
         for setting in (
             f"listen={listen}",
@@ -83,6 +83,8 @@ class Stage:
             f"journal.file={self.folder}/journal-{place}",
         ):
             yield from ("--set", setting)
+        if place == "node-service":
+            yield from ("--set", f"api.token_file={self.folder}/token")
 
     def first_votes(self):
         """The Job's command, with its configuration."""
@@ -222,6 +224,19 @@ def node_agent(stage):
     see("what they hold is theirs", stage.masters_with("lock:node") >= 3)
 
 
+def node_service(stage):
+    (stage.folder / "token").write_text("a-token-of-the-callers")
+    agent = stage.agent("node-service")
+    see("the agent behind the Service is ready", eventually(lambda: stage.is_healthy("--ready")))
+    with_token = ("-H", "Authorization: Bearer a-token-of-the-callers")
+    see("without the token no lock", stage.call("POST", "/locks/service")[0] == 401)
+    see("nor a look at one", stage.call("GET", "/locks/service")[0] == 401)
+    see("with it a grant", stage.call("POST", "/locks/service", *with_token)[0] == 201)
+    agent.send_signal(signal.SIGTERM)
+    see("it ends before its callers", agent.wait(PATIENCE_S) == 0)
+    see("their hold stays", stage.masters_with("lock:service") >= 3)
+
+
 def play(stage):
     masters_start(stage)
     first_votes(stage)
@@ -230,6 +245,7 @@ def play(stage):
     samples_run(stage)
     sidecar_ends(stage, agent)
     node_agent(stage)
+    node_service(stage)
 
 
 def main(lockagent):

@@ -3,10 +3,11 @@ import contextlib
 import signal
 import threading
 
-from world import Flood, Strangers, request
+from world import Flood, Strangers, request, wait_for
 
 LONG_KEYS = 1000
 READERS = 1000
+FOLLOWED = 1000
 # A token that no agent has given.
 UNKNOWN = "Lock-Token: 0123456789abcdef0123456789abcdef01234567.1795325692239525"
 
@@ -110,6 +111,16 @@ def masters_in_bursts(world):
 # ---- strangers
 
 
+def keys_of_another_agent(world, name, step, end):
+    """Another agent has each `step`th key NAME/n below `end`."""
+    script = (
+        f"for i = 0, {end - 1}, {step} do redis.call('SET', 'lock:{name}/' .. i,"
+        f" '{'0' * 40}:01234567:1:', 'PX', 120000) end return 1"
+    )
+    for master in world.masters:
+        master.ask(f'EVAL "{script}" 0')
+
+
 def pair(key, terms="ttl=5s"):
     """A lock is taken and released."""
     return (
@@ -176,17 +187,33 @@ strangers(
     500,
     request("POST /locks/many/{n}/{i}?ttl=1s&renew=agent&max_hold=1m"),
 )
+
+
+def followed_keys(world):
+    """Another agent has half of the keys that are followed."""
+    keys_of_another_agent(world, "followed", 2, FOLLOWED)
+
+
+@row("followers of 1,000 keys", prepare=followed_keys, least=0)
+def followers(world):
+    """The agent looks at each free key about once a second. Some are taken and released."""
+
+    def all_are_followed():
+        return world.metric("followed_keys") == FOLLOWED
+
+    with Strangers(world, FOLLOWED, request("GET /locks/followed/{n}?watch=key")):
+        wait_for("all keys are followed", all_are_followed)
+        with Strangers(world, 20, *pair("followed/{n}1"), pace=20):
+            yield
+        wait_for("all keys are still followed", all_are_followed)
+
+
 strangers("unknown tokens for held keys", 3000, request("PUT /locks/hold/0", UNKNOWN), more=True)
 
 
 def foreign_keys(world):
-    """Another agent has them, so each caller that waits asks the masters again and again."""
-    script = (
-        "for i = 0, 3999 do redis.call('SET', 'lock:foreign/' .. i,"
-        f" '{'0' * 40}:01234567:1:', 'PX', 120000) end return 1"
-    )
-    for master in world.masters:
-        master.ask(f'EVAL "{script}" 0')
+    """Each caller that waits asks the masters again and again."""
+    keys_of_another_agent(world, "foreign", 1, 4000)
 
 
 strangers(

@@ -186,6 +186,16 @@ class World:
         up = [line for line in lines if line.startswith("lockagent_master_up{")]
         return sum(line.endswith(" 1") for line in up) == len(self.masters)
 
+    def metric(self, name):
+        """The value of a metric without labels; None: the agent does not answer."""
+        try:
+            lines = http_get(self.admin_port, "/metrics").splitlines()
+        except OSError:
+            return None
+        return next(
+            float(line.split()[1]) for line in lines if line.startswith(f"lockagent_{name} ")
+        )
+
     def agent_log(self):
         return (self.folder / "agent.log").read_text(errors="replace")
 

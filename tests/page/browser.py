@@ -125,8 +125,11 @@ class Browser:
         self.tell("Input.insertText", text=text)
 
     def press(self, key, code):
-        for kind in ("keyDown", "keyUp"):
-            self.tell("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code)
+        text = {"text": "\r"} if key == "Enter" else {}  # by that a button is pressed
+        for kind, more in (("keyDown", text), ("keyUp", {})):
+            self.tell(
+                "Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more
+            )
 
     def picture(self, path):
         """The whole page as a PNG."""

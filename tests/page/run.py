@@ -13,10 +13,11 @@ import subprocess
 import sys
 
 from browser import Browser, program
-from page_test import a_thousand_holds_are_shown_and_told_when_there_are_more as take_a_thousand
+from page_test import MANY, take_many
 from stage import Stage, furnish
 
 DESK, PHONE = (1280, 800), (390, 844)
+PARTS = "[...document.querySelectorAll('#parts > *')].map((each) => each.id).join(' ')"
 KEYS = "[...document.querySelectorAll('#holds tbody th')].map((each) => each.textContent)"
 # of every text its colour, and the first ground below it that is not transparent
 CONTRASTS = """(() => {
@@ -163,7 +164,7 @@ def it_can_be_used_by_keys_and_be_heard(seen):
     for _ in range(12):
         page.press("Tab", 9)
         stops.append(page.run("document.activeElement.id || document.activeElement.className"))
-    see(f"Tab leads everywhere: {stops}", {"pause", "key", "wide"} <= set(stops))
+    see(f"Tab leads everywhere: {stops}", {"pause", "key", "sort", "wide"} <= set(stops))
     see("the focus is seen", page.run("document.querySelector(':focus-visible') !== null"))
     nodes = page.tell("Accessibility.getFullAXTree")["nodes"]
     named = {}
@@ -172,7 +173,17 @@ def it_can_be_used_by_keys_and_be_heard(seen):
             role = node.get("role", {}).get("value")
             named.setdefault(role, []).append(node.get("name", {}).get("value", ""))
     see(f"{named['table']}", {"Locks held here", "Callers that wait here"} <= set(named["table"]))
-    for role in ("table", "region", "textbox", "searchbox", "button", "meter", "link", "heading"):
+    for role in (
+        "table",
+        "region",
+        "textbox",
+        "searchbox",
+        "button",
+        "combobox",
+        "meter",
+        "link",
+        "heading",
+    ):
         see(f"every {role} has a name", all(named.get(role, ["-"])))
     see("rows have heads", "nightly/invoices" in named["rowheader"])
     see("the verdict is told", "status" in named)
@@ -209,14 +220,66 @@ def it_is_seen(seen):
         for dark in (False, True):
             seen.open(size, dark=dark)
             told = seen.browser.run("document.getElementById('verdict').innerText")
-            see(told, "Ready, with faults" in told and "1 is down, 1 is guarded" in told)
+            see(told, "Ready, with faults" in told and "Locks are granted, 3 of 5" in told)
+            see(told, f"{seen.stage.url(4)} is down: " in told)
             see("the title says so", "Ready, with faults" in seen.browser.run("document.title"))
+            see("masters come first", seen.browser.run(PARTS) == "masters holds waits")
             seen.picture(f"page-{name}{'-dark' if dark else ''}")
 
 
+def it_shows_more_and_other_orders(seen):
+    take_many(seen.stage, "some", 120)
+    seen.open()
+    page = seen.browser
+    page.run("window.mine = true")
+    page.run("document.getElementById('key').focus()")
+    page.type("some/")
+    see("50 are shown", page.until(f"{KEYS}.length == 50 && {KEYS}[0] == 'some/0'", 20))
+    page.run("document.querySelector('#holds .more button').focus()")
+    page.press("Enter", 13)
+    see("then 100", page.until(f"{KEYS}.length == 100", 20))
+    see("it is in the address", page.run("location.search") == "?key=some%2F&limit=100")
+    see("focus stays", page.run("document.activeElement.value") == "200")
+    page.press("Enter", 13)
+    see("then all", page.until(f"{KEYS}.length == 120 && !document.querySelector('.more')", 20))
+    see("focus is at the table", page.run("document.activeElement.matches('#holds .wide')"))
+    page.run("document.getElementById('sort').focus()")
+    page.press("End", 35)
+    see("the latest come first", page.until(f"{KEYS}[0] == 'some/119'", 20))
+    see("50 again", page.run(f"{KEYS}.length") == 50)
+    see("the head says so", page.run("!!document.querySelector('#holds [aria-sort=ascending]')"))
+    see("it is in the address", page.run("location.search") == "?key=some%2F&sort=latest")
+    see("the page is the same", page.run("window.mine"))
+    seen.open(scripts=False, path="/?key=some/&sort=latest&limit=100")
+    see("also without scripts", seen.keys()[0] == "some/119" and len(seen.keys()) == 100)
+
+
+def masters_move_when_they_are_well(seen):
+    """The parts move as they are: the same nodes, and the focus stays."""
+    page, stage = seen.browser, Stage(seen.stage.build)
+    try:
+        stage.await_ready()
+        stage.hold("one/lock")
+        page.look(*DESK)
+        page.open(f"http://127.0.0.1:{stage.port}/")
+        see("masters are last", page.run(PARTS) == "holds waits masters")
+        page.run("document.getElementById('holds').mine = true")
+        page.run("document.querySelector('#holds .wide').focus()")
+        stage.running["master0"].send_signal(signal.SIGSTOP)
+        see("then first", page.until(f"{PARTS} == 'masters holds waits'", 30))
+        see("it is the same", page.run("document.getElementById('holds').mine"))
+        see("focus stays", page.run("document.activeElement.matches('#holds .wide')"))
+        stage.running["master0"].send_signal(signal.SIGCONT)
+        see("and last again", page.until(f"{PARTS} == 'holds waits masters'", 30))
+        see("it is still the same", page.run("document.getElementById('holds').mine"))
+        see("focus stays", page.run("document.activeElement.matches('#holds .wide')"))
+    finally:
+        stage.close()
+
+
 def a_thousand_holds_are_no_trouble(seen):
-    take_a_thousand(seen.stage)
-    seen.open(path="/?key=many/")
+    take_many(seen.stage, "many", MANY)
+    seen.open(path="/?key=many/&limit=1000")
     page = seen.browser
     see("all are there", page.until(f"{KEYS}.length == 1000", 30))
     before = page.run("document.querySelector('time').dateTime")
@@ -242,6 +305,8 @@ TESTS = (
     it_can_be_used_by_keys_and_be_heard,
     it_fits,
     its_texts_are_told_from_their_ground,
+    masters_move_when_they_are_well,
+    it_shows_more_and_other_orders,
     a_thousand_holds_are_no_trouble,
 )
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Which gate catches each rule of a lock (R1 to R23) when it is broken, by what, and how fast.
+"""Which gate catches each rule of a lock (R1 to R25) when it is broken, by what, and how fast.
 
 rules.py check SOURCE   every rule has a mutant for each gate, or a reason why it has none; the
                         items of the list exist; the table of docs/testing.md is that of the list
@@ -31,7 +31,7 @@ FAILED = re.compile(r"\[(?:\x1b\[[\d;]*m)?FAIL(?:\x1b\[[\d;]*m)?\] (\w+)::(\w+)"
 # Programs of tests/unit that test the core alone.
 PROGRAMS = (
     "acquire again renew away waiting admission gather batch restore owner interplay callers "
-    "clocks fair round replicas slots readers agreement core"
+    "clocks fair round replicas slots readers agreement native core"
 ).split()
 
 

@@ -2,9 +2,10 @@
 """The needs of agents from a server, and the Redis versions that brought them: needs.py
 
 The commands are those of deploy/acl/full.acl, of which test_acl.c sees that none is missing and
-none too much; the options are the words in capitals beside them in the scripts. Each must be in
-SINCE. docs/interop.md has a table of all that came with Redis 5 or later, and names the oldest
-server; both are compared. The last line is `N passed, N failed`.
+none too much; the options are the words in capitals beside them in the scripts and in the native
+commands of asking.c. Each must be in SINCE. docs/interop.md has a table of all that came with
+Redis 5 or later, and names the oldest server; both are compared. The last line is `N passed, N
+failed`.
 """
 import pathlib
 import re
@@ -13,11 +14,12 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGE = TOP / "docs/interop.md"
 TABLE = re.compile(r"(?<=<!-- needs -->\n).*?(?=<!-- end of needs -->)", re.S)
+WORD = re.compile(r"(\*\d+\\r\\n)?\$\d+\\r\\n([A-Z]+)\\r\\n")
 CALL = re.compile(r"(?:redis\.p?call|\bask)\('([A-Z]+)'((?:[^()]|\([^()]*\))*)\)")
 
 SINCE = {
     "1.0": "DEL EXISTS GET INFO MGET PING SET",
-    "1.2": "ZADD ZRANGE ZRANGE+WITHSCORES ZREM ZREMRANGEBYSCORE ZSCORE",
+    "1.2": "EXEC MULTI ZADD ZRANGE ZRANGE+WITHSCORES ZREM ZREMRANGEBYSCORE ZSCORE",
     "2.0": "HDEL HGET HGETALL HLEN HMGET HSET PUBLISH SUBSCRIBE UNSUBSCRIBE ZCOUNT",
     "2.6": "EVAL EVALSHA PEXPIRE PEXPIREAT PTTL SCRIPT|EXISTS SCRIPT|LOAD TIME",
     "2.6.9": "CLIENT|SETNAME",
@@ -28,8 +30,8 @@ SINCE = {
     "3.0.2": "ZADD+CH",
     "5.0": "CLIENT|ID",
     "6.0": "SET+KEEPTTL",
-    "6.2": "ZADD+GT",
-    "7.0": "PEXPIRE+GT PEXPIREAT+GT",
+    "6.2": "SET+PXAT ZADD+GT",
+    "7.0": "COMMAND|LIST PEXPIRE+GT PEXPIREAT+GT",
 }
 
 
@@ -47,6 +49,13 @@ def options_needed():
     for script in sorted((TOP / "agent/redis").glob("*.lua")):
         for command, words in CALL.findall(script.read_text(encoding="ascii")):
             found |= {f"{command}+{option}" for option in re.findall(r"'([A-Z]+)'", words)}
+    native = (TOP / "agent/redis/asking.c").read_text(encoding="ascii")
+    native = native[native.index("struct native asking_native(") :]
+    command = ""
+    for first, word in WORD.findall(native[: native.index("\n}\n")]):
+        command = word if first else command
+        if not first:
+            found.add(f"{command}+{word}")
     return {each for each in found if each != "PUBSUB+NUMSUB"}  # a command of its own
 
 

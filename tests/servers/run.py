@@ -25,8 +25,9 @@ import tempfile
 import time
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests"))
+sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests/faults")]
 from marking import mark_master
+from means import free_ports
 
 HERE, PAGE = TOP / "tests/servers", TOP / "docs/interop.md"
 TABLE = re.compile(r"(?<=<!-- servers -->\n).*?(?=<!-- end of servers -->)", re.S)
@@ -69,6 +70,7 @@ SERVERS = [
     Server("Redis 7.0", "Debian 12"),
     Server("Redis 8.0", "Debian 13", "trixie", "redis-server", "redis-server"),
     Server("Valkey 8.1", "Debian 13", "trixie", "valkey-server", "valkey-server"),
+    Server("Valkey 9.1", "Debian testing", "testing", "valkey-server", "valkey-server"),
 ]
 OLD = Server("Redis 6.0", "Debian 11", "bullseye", "redis-server", "redis-server")
 
@@ -129,12 +131,6 @@ def hazards(server, build):
 # ---- a server that is too old ------------------------------------------------------------------
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 def asked(port, method, path):
     """Status and text; 0 while no server listens."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
@@ -167,7 +163,7 @@ def answers(port):
 def grants_and_loses(build):
     """On Redis 6.0 an acquire is granted, no renewal is confirmed, and the hold is said to be lost
     before the validity that was told has ended."""
-    port, api = free_port(), free_port()
+    port, api = free_ports(2)
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder) / "lockagent.yaml"
         config.write_text(

@@ -84,6 +84,8 @@ void agent_boot(struct world *w, uint8_t index)
         abort();
     memset(agent->memory, 0, bytes);
     agent->core = core_init(agent->memory, &w->config);
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        agent->connections[m].serves = false;
     agent->alive = true;
     agent->draining = agent->ending = agent->dropped_debt = agent->reloaded = false;
     agent->in_turn = false;
@@ -92,6 +94,7 @@ void agent_boot(struct world *w, uint8_t index)
     agent->incarnation++;
     agent->timer_at = INT64_MAX;
     memset(agent->open, 0, sizeof agent->open);
+    memset(agent->followed, 0, sizeof agent->followed);
     checker_drop_all(w, index);
     memset(agent->watches, 0, sizeof agent->watches);
     memset(agent->lines, 0, sizeof agent->lines);
@@ -106,6 +109,7 @@ void agent_boot(struct world *w, uint8_t index)
     arm_timer(w, index);
     if (w->options.journal)
         restore(w, index);
+    followers_boot(w, index);
 }
 
 void agent_reload(struct world *w, uint8_t index)
@@ -134,10 +138,13 @@ uint8_t agent_group_of(const struct world *w, uint8_t index, uint8_t key)
 
 void agent_step_master(struct world *w, uint8_t index, struct event *event)
 {
+    struct connection *connection = &w->agents[index].connections[event->master.master];
+    connection->serves = connection->serves || event->kind == EVENT_MASTER_UP;
     for (uint8_t g = 0; g < w->options.groups; g++) {
         event->master.group = g;
         agent_step(w, index, event);
     }
+    connection->serves = connection->serves && event->kind != EVENT_MASTER_DOWN;
 }
 
 void agent_drain(struct world *w, uint8_t index)
@@ -333,6 +340,9 @@ static void deliver(struct world *w, uint8_t index)
         case EFFECT_ANSWER:
             answer(w, index, &effect->answer);
             break;
+        case EFFECT_FOLLOWED:
+            followers_told(w, index, &effect->followed);
+            break;
         case EFFECT_HOLD:
             journal(w, index, &effect->hold);
             break;
@@ -471,8 +481,8 @@ static struct text secret_text(char bytes[SIM_SECRET], const char *kind, uint32_
     return (struct text){bytes, (size_t)snprintf(bytes, SIM_SECRET, "%s-%016x", kind, number)};
 }
 
-static void fill_event(const struct world *w, const struct request *request, char label[SIM_LABEL],
-                       struct secrets *secrets, struct event *event)
+static void fill_event(const struct world *w, const struct request *request,
+                       char label[SIM_LABEL + 1], struct secrets *secrets, struct event *event)
 {
     struct text idempotency = secret_text(secrets->idempotency, "key", request->secret);
     event->kind = request->kind;
@@ -496,7 +506,8 @@ static void fill_event(const struct world *w, const struct request *request, cha
                                             .key = key_of_place(w, request->key),
                                             .token = request->token,
                                             .ttl_ms = request->ttl_ms,
-                                            .renew = request->renew};
+                                            .renew = request->renew,
+                                            .label = labels_text(request, label)};
         break;
     case EVENT_RELEASE:
         event->release = (struct event_release){.request = request->number,
@@ -529,8 +540,9 @@ void agent_take_request(struct world *w, struct request *request)
     request->state = REQUEST_OPEN;
     agent->open[number] = request;
     struct event event = {.kind = request->kind};
-    char label[SIM_LABEL];
+    char label[SIM_LABEL + 1];
     struct secrets secrets;
+    labels_name(w, request);
     fill_event(w, request, label, &secrets, &event);
     request->arrived = request->queued = ++w->arrivals;
     if ((request->kind == EVENT_RENEW || request->kind == EVENT_RELEASE) && request->hold != NULL)

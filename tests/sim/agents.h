@@ -21,6 +21,8 @@ struct request {
     enum request_state state;
     uint8_t caller, agent, key; /* with a token: the place */
     uint8_t label;              /* the caller's number; also that of a copy */
+    uint32_t names_label;       /* RENEW: the number of the label that it names; 0: none */
+    uint32_t label_before;      /* RENEW: the one that all masters stored when it came */
     bool wrong;                 /* its token must not succeed */
     bool bothers;               /* It carries a token that does not belong to the caller. */
     bool bad_ttl;               /* It asks for a ttl that is longer than is allowed. */
@@ -117,6 +119,11 @@ struct agent {
     struct happening *parked;
     size_t parked_count, parked_room;
     struct request *open[SIM_REQUESTS];
+    struct followed_key {
+        bool begun, told;
+        enum key_state state; /* as told last */
+        uint64_t fence;       /* the largest number that was told */
+    } followed[SIM_KEYS];
     uint32_t begun;        /* locks that it has begun to handle since it booted */
     bool was_full;         /* Its table of locks has been full since it booted. */
     uint64_t drained_from; /* requests that arrived later get no new lock */
@@ -149,6 +156,25 @@ struct java {
     int64_t began_at;
     int64_t until[SIM_KEYS]; /* All that it has left of the key has ended by then. */
     struct hold *hold;       /* NULL: it has had none */
+};
+
+/* An operator who unlocks one hold at a time (R25). */
+struct unlocker {
+    struct prng chance;
+    struct hold *hold;      /* the hold that is being unlocked; NULL: none */
+    uint64_t number;        /* the number that it is unlocked with */
+    int64_t begun_at;       /* when the operator had looked at all masters */
+    uint8_t missed_percent; /* share of the masters that it does not reach */
+    uint8_t master;         /* the next one to ask */
+    uint8_t done;           /* masters before that one that have deleted it */
+    bool is_certain; /* A quorum had the key when the operator looked, and no other holder came. */
+};
+
+/* Labels that PUTs name (D3.9). */
+struct labelling {
+    struct prng chance;
+    uint32_t count;
+    struct token named[SIM_RELABELS]; /* the token of each, by its number */
 };
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -202,6 +228,10 @@ void caller_end_all(struct world *w, uint8_t agent);
 void caller_wind_down(struct world *w);
 void caller_probe_all(struct world *w);
 bool caller_all_done(const struct world *w);
+
+/* operator.c: holds that are unlocked by hand (R25) */
+void operator_start(struct world *w);
+void operator_acts(struct world *w);
 
 /* java.c: a Java service that shares the keys (R22) */
 void java_start(struct world *w);

@@ -111,14 +111,14 @@ bool answers_may_be_forgotten(const struct world *w, uint8_t agent)
  * its validity. */
 static void check_lock_delay(struct world *w, uint8_t key)
 {
-    const struct hold *previous = w->granted_last[key];
+    struct hold *previous = w->granted_last[key];
     int64_t delay_us = (int64_t)w->options.lock_delay_ms * 980;
     /* If the table is full, the agent of a lost hold forgets it. A DELETE of one of several agents
      * that had it is then taken for the last. */
     if (previous != NULL && answers_may_be_forgotten(w, previous->agent))
         return;
-    if (delay_us > 0 && previous != NULL && !previous->ended && previous->mode == MODE_WRITE &&
-        w->now < previous->window_until + delay_us)
+    if (delay_us > 0 && previous != NULL && !previous->ended && !unlocked_frees(w, previous) &&
+        previous->mode == MODE_WRITE && w->now < previous->window_until + delay_us)
         checker_fail(
             w, "C1 k%u is granted %lld us after the last validity, and the lock_delay is %u ms",
             key, (long long)(w->now - previous->window_until), w->options.lock_delay_ms);
@@ -222,18 +222,25 @@ static void check_superseded(struct world *w, uint8_t agent, const struct reques
     w->figures.superseded++;
 }
 
+static void lower_to(uint64_t *number, uint64_t limit)
+{
+    if (*number > limit)
+        *number = limit;
+}
+
 /* A6: If clocks are set back, numbers that were granted before a guess may come again if they are
- * above it. Numbers that are granted after it rise. */
+ * above it. Numbers that are granted after it rise, and are above the floor. So a larger number is
+ * remembered as one that was above the floor, and a register still refuses numbers up to it. */
 void checker_guessed(struct world *w, uint64_t floor)
 {
     if (!w->options.steps_clocks)
         return;
     for (uint8_t place = 0; place < SIM_KEYS; place++) {
-        uint64_t *const numbers[] = {&w->fence_last[place], &w->written_last[place],
-                                     &w->registers[place].token, &w->registers[place].read};
-        for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-            if (*numbers[i] > floor)
-                *numbers[i] = 0;
+        lower_to(&w->fence_last[place], floor);
+        lower_to(&w->written_last[place], floor);
+        lower_to(&w->registers[place].read, floor);
+        /* A register refuses numbers below the last write's: the floor itself, too. */
+        lower_to(&w->registers[place].token, floor + 1);
     }
     for (uint16_t i = 1; i < w->hold_count; i++)
         w->holds[i].guessed_below |= w->holds[i].token.fence > floor;
@@ -332,6 +339,7 @@ static void check_adopted(struct world *w, uint8_t agent, struct hold *hold,
     hold->incarnation = w->agents[agent].incarnation;
     hold->doubtful = hold->bound = false;
     hold_begin_tenure(w, agent, hold, answer);
+    unlocked_renewed(w, agent, hold);
     hold->count = 1;
     hold->owner_before = hold->owner != 0 ? hold->owner : hold->owner_before;
     hold->secret_before = hold->secret != 0 ? hold->secret : hold->secret_before;
@@ -495,11 +503,13 @@ void checker_answer(struct world *w, uint8_t agent, struct request *request,
     check_in_time(w, agent, request, answer->answer);
     if (request->cancelled && answer->answer == ANSWER_GRANTED)
         checker_fail(w, "C7 a%u granted k%u to a caller that is gone", agent, request->key);
-    if (request->expects_hold && !request->hold->ended && !answers_may_be_forgotten(w, agent) &&
+    if (request->expects_hold && !request->hold->ended && !unlocked_frees(w, request->hold) &&
+        !answers_may_be_forgotten(w, agent) &&
         (answer->answer == ANSWER_TOKEN_MISMATCH || answer->answer == ANSWER_NOT_HELD))
         checker_fail(w, "C4 a%u answered %s to the holder of k%u", agent,
                      answer_code(answer->answer), request->key);
     check_called_wrong(w, agent, request, answer);
+    labels_answered(w, agent, request, answer);
     struct figures *figures = &w->figures;
     if (request->kind == EVENT_RELEASE && request->hold != NULL && request->hold->ended &&
         !request->bothers && request->hold->agent == agent &&

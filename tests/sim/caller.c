@@ -278,6 +278,11 @@ static bool bother(struct world *w, struct caller *caller)
             *byte = (uint8_t)(*byte ^ bit);
             request->hold = NULL;
         }
+    } else if (hold->unlocked.begun_at >= 0) { /* The token may not have been released. */
+        if (!renews)
+            hold->ended = hold->elsewhere = true;
+        else
+            hold->given_up = false; /* A PUT cancels a release that is owed (R6). */
     }
     send(w, request);
     return true;

@@ -13,7 +13,8 @@
  *       whether its token is right.
  *   C5  Nothing is promised or listed as held after its validity or its loss. `lost` is reported in
  *       time, at the latest in the first step after the end (R7, R14): the agents' lists are read
- *       after every step. No hold is listed with more confirmed masters than have its key.
+ *       after every step. No hold is listed with more confirmed masters than have its key, or
+ *       than are up.
  *   C6  In a healed world a waiter wins within ttl + guard + back-off + 3 round trips, and no key
  *       is left ttl + 1 s after the last holder.
  *   C7  Every request gets exactly one answer, of its kind and in its time, and no grant after a
@@ -45,6 +46,10 @@
  *       except a hand-over by its holder (R21).
  *   C18 Beside Java an agent stores one holder, counted once, with its mode and an end, and changes
  *       nothing that Java has stored (R22).
+ *   C19 The numbers that an agent tells its followers of a mutex never fall. In a healed world they
+ *       learn that the key is free (D3.8; followers.c).
+ *   C20 A label that a PUT names comes to its own hold alone, and stays until the next one (D3.9;
+ *       labels.c).
  *
  * Only the holder's wish ends a window early. If the agent has said `lost`, no other caller may
  * have the lock before the window is over. */
@@ -100,13 +105,14 @@ static bool is_intruded(const struct world *w)
 
 /* Another agent goes on with a hold of the key that was released here. It repairs the key on a
  * master that forgot it, perhaps before the grant was reported (R7). */
-static bool is_forestalled(const struct world *w, uint8_t agent, const struct hold *hold)
+static bool is_forestalled(struct world *w, uint8_t agent, const struct hold *hold)
 {
     int64_t written_at = hold->granted_at - 2000 * (int64_t)w->options.node_timeout_ms;
     bool is_repaired = false;
     for (uint8_t a = 0; a < w->options.agents; a++) {
-        const struct hold *other = w->agents[a].held[hold->key];
-        is_repaired = is_repaired || (a != agent && other != NULL && other->ended);
+        struct hold *other = w->agents[a].held[hold->key];
+        is_repaired = is_repaired ||
+                      (a != agent && other != NULL && (other->ended || unlocked_frees(w, other)));
     }
     return w->forgot_at >= 0 && w->forgot_at >= written_at && is_repaired;
 }
@@ -139,7 +145,8 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key,
     bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) ||
                         w->forgot_at >= hold->granted_at || hold->shared || hold->shaken_us > 0 ||
                         is_forestalled(w, agent, hold);
-    if (reason_is_denial(reason) && !hold->ended && !may_be_taken)
+    if (reason_is_denial(reason) && !hold->ended && !unlocked_takes(w, hold, reason) &&
+        !may_be_taken)
         checker_fail(w, "C10 k%u was taken from a%u with %lld us left", key, agent,
                      (long long)left_us);
     /* The ttl is the one of the last PUT, at any agent. */
@@ -212,6 +219,7 @@ static void check_renewal(struct world *w, uint8_t agent, uint8_t key,
         return;
     hold->doubtful = false;
     clocks_renewed(w, agent, hold);
+    unlocked_renewed(w, agent, hold);
     if (hold->released && hold->known && hold->renewal_at > hold->released_at &&
         !answers_may_be_undone(w, hold))
         checker_fail(w, "C12 a%u renewed k%u %lld us after its release was answered", agent, key,
@@ -321,6 +329,7 @@ static void check_requests(struct world *w, uint8_t agent)
     uint32_t open = 0;
     for (size_t i = 0; i < SIM_REQUESTS; i++)
         open += w->agents[agent].open[i] != NULL;
+    open += followers_count(w, agent);
     if (open != stats->requests)
         checker_fail(w, "C7 a%u counts %u requests, and %u are open", agent, stats->requests, open);
 }
@@ -377,7 +386,8 @@ void checker_deleted(struct world *w, uint8_t master, const struct message *mess
     if (hold != NULL && hold->shared &&
         (!frees(w, master, key, random) || w->forgot_at >= hold->granted_at))
         return;
-    if (hold != NULL && !hold->ended && hold->window_until > w->now && sent_at >= hold->window_from)
+    if (hold != NULL && !hold->ended && !unlocked_frees(w, hold) && hold->window_until > w->now &&
+        sent_at >= hold->window_from)
         checker_fail(w, "C10 k%u %02x%02x was deleted on m%u with %lld us of its validity left",
                      key, random[0], random[1], master, (long long)(hold->window_until - w->now));
 }
@@ -399,6 +409,8 @@ void checker_repaired(struct world *w, uint8_t master, const struct message *mes
 {
     struct hold *hold = checker_find(w, order->token.random);
     bool of_this_process = message->incarnation == w->agents[message->agent].incarnation;
+    if (hold != NULL && master_has_tombstone(w, master, hold->key, hold->token.random))
+        checker_fail(w, "C12 k%u was repaired on m%u, where it was unlocked", order->key, master);
     if (hold != NULL && hold->ended && (!hold->released || message->sent_at < hold->released_at))
         hold->crossed = true;
     if (hold != NULL && hold->doubtful && hold->agent == message->agent && of_this_process)
@@ -486,7 +498,8 @@ void checker_store(struct world *w, struct hold *hold)
                    (hold->mode == MODE_WRITE && hold->token.fence <= w->registers[hold->key].read);
     if (is_late && !w->switches.register_accepts_all) {
         w->figures.writes_rejected++;
-        if (!hold->came_back && !hold->ended && hold->window_until > w->now && hold->shaken_us == 0)
+        if (!hold->came_back && !hold->ended && !unlocked_frees(w, hold) &&
+            hold->window_until > w->now && hold->shaken_us == 0)
             checker_fail(w, "C3 k%u: the register rejects its living holder", hold->key);
         return;
     }
@@ -528,8 +541,8 @@ void checker_end(struct world *w)
         for (uint8_t g = 0; g < w->options.groups; g++)
             for (uint8_t m = 0; m < w->options.masters; m++)
                 debt += stats->debt[g][m];
-        if (stats->locks_held != 0 || stats->waiters != 0 || stats->requests != 0 || debt != 0 ||
-            core_owes_quorum(core))
+        if (stats->locks_held != 0 || stats->waiters != 0 ||
+            stats->requests != followers_count(w, a) || debt != 0 || core_owes_quorum(core))
             checker_fail(
                 w,
                 "C7 a%u does not come to rest: %u held, %u waiters, %u requests, %u releases owed",

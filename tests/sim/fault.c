@@ -537,6 +537,8 @@ void fault_heal(struct world *w)
     for (uint8_t m = 0; m < o->masters; m++) {
         fault_master_resumes(w, m);
         fault_master_starts(w, m);
+        for (uint8_t name = 0; name < SIM_NAMES; name++)
+            master_end_set_back(w, m, name);
     }
     for (uint8_t r = 0; r < o->replicas; r++)
         fault_replica_thaws(w, r);

@@ -37,7 +37,9 @@ const struct message *flight_copy(struct world *w, uint8_t agent, const struct e
     message->command = (struct bytes){bytes, command.len};
     const struct config *naming = &w->naming[0];
     message->names_vote = asking_names_vote(naming, send->group, send->op);
-    message->has_own = asking_has_own(send->op);
+    message->has_own = asking_has_own(naming, send->group, send->op);
+    if (send->native && (send->op == OP_ACQUIRE || w->switches.compares))
+        message->native = master_native(w, agent, send->op, items + send->first, send->count);
     for (uint8_t m = 0; m < w->options.masters; m++)
         message->clocks_ms[m] = send->clocks_ms[m];
     message->proposals = asking_proposals(naming, items + send->first, send->count);
@@ -58,8 +60,13 @@ const struct message *flight_copy(struct world *w, uint8_t agent, const struct e
         if (order->label_len != 0)
             memcpy(order->label, item->label.at, order->label_len);
         turns_shown(w, agent, order);
-        if (send->op == OP_RENEW || send->op == OP_REPAIR)
-            checker_renews(w, order);
+        if (send->op == OP_RENEW || send->op == OP_RESUME || send->op == OP_REPAIR)
+            checker_renews(w, order), labels_renewed(w, agent, order);
+        if (send->op == OP_RENEW || send->op == OP_RESUME || send->op == OP_REPAIR ||
+            send->op == OP_ADOPT)
+            unlocked_asked(w, agent, order);
+        if (send->op == OP_ADOPT)
+            labels_adopts(w, agent, order);
     }
     return message;
 }
@@ -87,11 +94,15 @@ static void note_author(struct world *w, const struct flight *flight, const stru
         key->set_by = message->agent;
         key->set_by_incarnation = message->incarnation;
         key->stray = !flight_is_connected(w, flight);
+        key->set_back = flight->vote != NULL && master_wall_us(w, flight->master) <
+                                                    1000 * message->clocks_ms[flight->master];
         key->lease_until = 0;
     }
     /* An adoption that fails owes nothing (D3), and a release that is refused extends nothing. */
     if (message->agent == key->set_by && message->op != OP_ADOPT && message->op != OP_RELEASE)
         key->lease_until = later(key->lease_until, message->sent_at + (int64_t)order->ttl_ms * 990);
+    if (w->healed)
+        master_end_set_back(w, flight->master, name_of(w, flight, order));
 }
 
 void flight_execute(struct world *w, struct flight *flight, enum mishap mishap)
@@ -123,6 +134,9 @@ void flight_execute(struct world *w, struct flight *flight, enum mishap mishap)
             checker_voted(w, order);
         if (verdict->reply.vote == VOTE_YES && takes && !flight_is_connected(w, flight))
             w->intruded_at = w->now;
+        w->figures.natives_granted += verdict->reply.is_native;
+        w->figures.natives_released +=
+            flight->vote != NULL && message->op == OP_RELEASE && verdict->reply.vote == VOTE_YES;
         w->figures.repairs += verdict->reply.vote == VOTE_REPAIRED;
         w->figures.handovers += message->op == OP_HANDOVER && verdict->reply.vote == VOTE_YES;
         w->figures.second_phases += message->op == OP_RAISE && verdict->reply.vote == VOTE_YES;

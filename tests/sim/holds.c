@@ -31,6 +31,7 @@ struct hold *hold_new(struct world *w, uint8_t agent, uint8_t key, const struct 
     *hold = (struct hold){
         .token = *token, .key = key, .agent = agent, .granted_at = w->now, .window_from = w->now};
     hold->incarnation = w->agents[agent].incarnation;
+    hold->unlocked.begun_at = -1;
     hold->next_in_bucket = *first;
     *first = w->hold_count++;
     return hold;
@@ -120,7 +121,8 @@ void hold_check_alone(struct world *w, struct hold *hold)
         windows[kept++] = other;
         known = known || other == hold;
         bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
-        bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold);
+        bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold) ||
+                       unlocked_frees(w, other) || unlocked_frees(w, hold);
         if (other != hold && !hold->ended && !both_read && !excused)
             checker_fail(w,
                          "%s k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
@@ -162,12 +164,18 @@ static void check_view(struct world *w, uint8_t agent, struct hold *hold,
 static void check_confirmed(struct world *w, uint8_t agent, struct hold *hold,
                             const struct hold_view *view)
 {
+    unsigned up = 0;
+    for (uint8_t m = 0; m < w->options.masters; m++)
+        up += w->agents[agent].connections[m].serves;
+    if (view->confirmed > up)
+        checker_fail(w, "C5 a%u lists k%u as confirmed by %u masters, and %u are up", agent,
+                     hold->key, view->confirmed, up);
     hold->known = hold->known || view->confirmed == w->options.masters;
     if (hold->ended || w->switches.broken != ASSUME_ALL || w->forgot_at >= hold->asked.begun_at ||
         clocks_excuse(w, hold))
         return;
     unsigned has = master_count_holding(w, hold->key, hold->token.random);
-    if (view->confirmed > has + clocks_unnoticed(w, hold))
+    if (view->confirmed > has + clocks_unnoticed(w, hold) + unlocked_unnoticed(w, hold))
         checker_fail(w, "C5 a%u lists k%u as confirmed by %u masters, and %u have its key", agent,
                      hold->key, view->confirmed, has);
 }

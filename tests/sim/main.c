@@ -26,7 +26,7 @@ static const struct minimum exercised[] = {
     {"losses by max_hold", offsetof(struct figures, lost[REASON_MAX_HOLD]), 20},
     {"losses by a stall", offsetof(struct figures, lost[REASON_STALLED]), 20},
     {"losses by the agent's end", offsetof(struct figures, lost[REASON_DRAINED]), 20},
-    {"adoptions", offsetof(struct figures, adoptions), 80},
+    {"adoptions", offsetof(struct figures, adoptions), 50},
     {"calls that acquire several locks", offsetof(struct figures, shared_acquires), 80},
     {"calls that release several locks", offsetof(struct figures, shared_releases), 1000},
     {"releases", offsetof(struct figures, releases), 5000},
@@ -66,6 +66,11 @@ static const struct minimum exercised_forgetful[] = {
     {"votes that the guard withheld", offsetof(struct figures, guarded), 20000},
 };
 
+/* The same of locks that native commands may take (R24). */
+static const struct minimum exercised_native[] = {
+    {"calls of native commands", offsetof(struct figures, natives), 20000},
+    {"their grants", offsetof(struct figures, natives_granted), 10000},
+};
 /* The same if some tables are small. No request is refused if all keys are fair. */
 static const struct minimum exercised_crowded[] = {
     {"requests that full tables turned away", offsetof(struct figures, crowded), 500},
@@ -79,6 +84,23 @@ static const struct minimum exercised_wild[] = {
 /* Minima if other locks raise the buckets. */
 static const struct minimum exercised_neighbours[] = {
     {"second fencing phases", offsetof(struct figures, second_phases), 5000},
+};
+
+/* Minima if masters can compare and delete (R24). */
+static const struct minimum exercised_compares[] = {
+    {"releases by native commands", offsetof(struct figures, natives_released), 3000},
+};
+
+/* Minima if keys are followed (D3.8). */
+static const struct minimum exercised_followers[] = {
+    {"lines of followers", offsetof(struct figures, told), 30000},
+    {"of them of held keys", offsetof(struct figures, told_held), 10000},
+};
+
+/* Minima if PUTs change labels (D3.9). */
+static const struct minimum exercised_labels[] = {
+    {"PUTs that name a label", offsetof(struct figures, labels_named), 1000},
+    {"of them answered by the hold's agent", offsetof(struct figures, labels_taken), 500},
 };
 
 /* Minima if masters are away in turn, and there is no other fault. */
@@ -152,6 +174,17 @@ static const struct minimum exercised_redisson[] = {
     {"adoptions", offsetof(struct figures, adoptions), 20},
 };
 
+/* Minima if an operator unlocks holds (R25). */
+static const struct minimum exercised_operator[] = {
+    {"grants", offsetof(struct figures, grants), 5000},
+    {"renewals", offsetof(struct figures, renewals), 2000},
+    {"repaired keys", offsetof(struct figures, repairs), 100},
+    {"holds that were unlocked", offsetof(struct figures, unlocked), 500},
+    {"losses by that", offsetof(struct figures, lost[REASON_UNLOCKED]), 100},
+    {"unlocks that deleted too few keys", offsetof(struct figures, unlocked_in_part), 500},
+    {"holds that a quorum confirmed after that", offsetof(struct figures, unlocked_in_vain), 0},
+};
+
 /* Minima if keys are read and written (R17). */
 static const struct minimum exercised_rw[] = {
     {"grants", offsetof(struct figures, grants), 5000},
@@ -173,11 +206,11 @@ static const struct minimum exercised_fair[] = {
     {"withdrawn tickets", offsetof(struct figures, withdrawn), 2000},
 };
 
-enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 25, ALL_FAIR_PERCENT = 50 };
+enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 25, ALL_FAIR_PERCENT = 50, BESIDE_PERCENT = 30 };
 
 static struct world world;
 static bool expects_violation;
-/* The property that must catch a broken rule: C1..C18, or `assertion`; NULL: any. */
+/* The property that must catch a broken rule: C1..C19, or `assertion`; NULL: any. */
 static const char *expected;
 
 /* Reports a failed assertion of the core with the seed, and as a catch if one is expected. */
@@ -256,7 +289,8 @@ static unsigned print_turns(uint64_t runs)
 
 static unsigned print_figures(uint64_t runs, double seconds)
 {
-    bool forgetful = world.switches.forgetful, fair = world.switches.fair || world.switches.rw;
+    bool forgetful = world.switches.forgetful, fair = world.switches.fair || world.switches.rw,
+         has_others = world.switches.unlocks || world.switches.followers;
     printf("%llu schedules, %.0f a second, %llu steps, %.0f s of virtual time\n",
            (unsigned long long)runs, (double)runs / seconds,
            (unsigned long long)world.figures.steps, (double)world.figures.virtual_us / 1e6);
@@ -289,22 +323,37 @@ static unsigned print_figures(uint64_t runs, double seconds)
                           forgetful ? FORGETFUL_PERCENT : 100) +
                print_wakes(runs);
     unsigned idle = print_some(exercised, sizeof exercised / sizeof exercised[0], runs,
-                               forgetful ? FORGETFUL_PERCENT
-                               : fair    ? ALL_FAIR_PERCENT
-                                         : 100);
+                               has_others  ? BESIDE_PERCENT
+                               : forgetful ? FORGETFUL_PERCENT
+                               : fair      ? ALL_FAIR_PERCENT
+                                           : 100);
     if (world.switches.wild)
         idle +=
             print_some(exercised_wild, sizeof exercised_wild / sizeof exercised_wild[0], runs, 100);
+    if (world.switches.unlocks)
+        idle += print_some(exercised_operator,
+                           sizeof exercised_operator / sizeof exercised_operator[0], runs, 100);
+    if (world.switches.labels)
+        idle += print_some(exercised_labels, sizeof exercised_labels / sizeof exercised_labels[0],
+                           runs, 100);
     if (world.switches.neighbours)
         idle += print_some(exercised_neighbours,
                            sizeof exercised_neighbours / sizeof exercised_neighbours[0], runs, 100);
+    if (world.switches.followers)
+        idle += print_some(exercised_followers,
+                           sizeof exercised_followers / sizeof exercised_followers[0], runs, 100);
+    if (world.switches.compares)
+        idle += print_some(exercised_compares,
+                           sizeof exercised_compares / sizeof exercised_compares[0], runs, 100);
     if (forgetful)
         idle += print_some(exercised_forgetful,
                            sizeof exercised_forgetful / sizeof exercised_forgetful[0], runs, 100);
     idle += print_wakes(runs);
     if (!fair)
         idle += print_some(exercised_crowded,
-                           sizeof exercised_crowded / sizeof exercised_crowded[0], runs, 100);
+                           sizeof exercised_crowded / sizeof exercised_crowded[0], runs, 100) +
+                print_some(exercised_native, sizeof exercised_native / sizeof exercised_native[0],
+                           runs, forgetful ? FORGETFUL_PERCENT : 100);
     idle += print_some(exercised_fair, sizeof exercised_fair / sizeof exercised_fair[0], runs,
                        fair ? 100 : FAIR_PERCENT / 2);
     return idle;
@@ -368,7 +417,7 @@ static int usage(void)
         "           [--from SEED]              the first of them (1)\n"
         "           [--keep-going N]           stop only after N violations\n"
         "           [--expect-violation]       stop at the first one; fails unless there is one\n"
-        "           [--caught-by PROPERTY]     the same, by this property (C1..C18, assertion)\n"
+        "           [--caught-by PROPERTY]     the same, by this property (C1..C19, assertion)\n"
         "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
         "           --fair                     callers are served in the order in which they came, "
         "with every seed\n"
@@ -392,7 +441,11 @@ static int usage(void)
         "           --kinds                    each key has its own kind\n"
         "           --mixed                    the seed draws which of these are on (themes.c)\n"
         "           --wild-numbers             one master has numbers that no agent granted\n"
+        "           --operator                 an operator unlocks holds by hand\n"
+        "           --labels                   PUTs change labels\n"
         "           --neighbours               locks of other names raise the buckets\n"
+        "           --followers                each agent follows each key\n"
+        "           --compare-delete           masters release locks without a script\n"
         "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
         "disagreement | pause\n"
         "           --keep ASSUMPTION          the same schedules with the assumption kept\n"

@@ -153,11 +153,32 @@ void marking_time(struct world *w, uint8_t index)
         plan_time(w, index);
 }
 
+void marking_uses(struct world *w, uint8_t agent, const struct effect_send *send,
+                  const struct send_item *items)
+{
+    uint32_t lease_ms = 0;
+    for (unsigned i = 0; i < send->count; i++)
+        lease_ms = items[i].ttl_ms > lease_ms ? items[i].ttl_ms : lease_ms;
+    struct agent *at = &w->agents[agent];
+    struct guard_effects effects;
+    struct guard_event event = {.kind = GUARD_TIME};
+    if (guard_uses(&at->guard, lease_ms, agent_clock(w, agent)) &&
+        !instant_before(agent_clock(w, agent), guard_deadline(&at->guard)))
+        step(w, agent, &event, SIM_MASTERS, &effects);
+}
+
 struct text marking_vote(const struct world *w, uint8_t agent, uint8_t master,
                          const struct message *message, char bytes[ASKING_VOTE_BYTES])
 {
-    return asking_vote(bytes, &w->agents[agent].guard, master, agent_clock(w, agent),
+    return asking_vote(bytes, &w->agents[agent].guard, master, agent_clock(w, agent), message->op,
                        &message->proposals);
+}
+
+const char *marking_native_vote(const struct world *w, uint8_t agent, uint8_t master,
+                                const struct message *message)
+{
+    return asking_native_vote(&w->agents[agent].guard, master, agent_clock(w, agent),
+                              message->native->takes ? &message->proposals : NULL);
 }
 
 void marking_numbers(struct world *w, uint8_t agent, master_set masters,

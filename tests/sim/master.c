@@ -1,7 +1,7 @@
 /* A master: a keyspace, a clock of its own, and the shipped scripts on it. The shipped asking.c
  * asks it, and the shipped replies.c reads its replies. The effect of a command is read off the
  * keyspace before and after it. */
-#include "world.h"
+#include "master.h"
 
 #include "agent/redis/asking.h"
 #include "agent/redis/replies.h"
@@ -11,18 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COMMAND_BYTES = 256 * 1024, NAME_BYTES = 48 };
-
 static const char *const prefixes[] = {"lock:", "other:"};
 
 /* ---- names on the masters ---- */
 
 struct name {
-    char at[NAME_BYTES];
+    char at[SIM_NAME_BYTES];
     size_t len;
 };
-
-enum kind { KIND_LOCK, KIND_TICKETS, KIND_NUMBER, KINDS };
 
 static struct name names[KINDS][SIM_NAMES];
 
@@ -54,7 +50,7 @@ void master_name_places(const struct options *options)
         name_bucket(i);
 }
 
-static struct bytes name_of(enum kind kind, uint8_t name)
+struct bytes master_stored_name(enum stored kind, uint8_t name)
 {
     return (struct bytes){names[kind][name].at, names[kind][name].len};
 }
@@ -89,10 +85,10 @@ int64_t master_wall_us(const struct world *w, uint8_t index)
 
 struct bytes master_lock_name(uint8_t name)
 {
-    return name_of(KIND_LOCK, name);
+    return master_stored_name(KIND_LOCK, name);
 }
 
-static struct keyspace *keys_now(struct world *w, uint8_t index)
+struct keyspace *master_keys_now(struct world *w, uint8_t index)
 {
     struct keyspace *keyspace = w->masters[index].keyspace;
     keyspace->now_us = master_wall_us(w, index);
@@ -119,13 +115,12 @@ static uint32_t publish(void *owner, struct bytes channel, struct bytes message)
     return channel_publish(master->world, master->index, name_of_channel(channel), message);
 }
 
-/* A command of the simulator's own. */
-static void put(struct world *w, uint8_t index, const char *const *words, unsigned count)
+void master_put(struct world *w, uint8_t index, const char *const *words, unsigned count)
 {
     struct bytes args[24];
     for (unsigned i = 0; i < count; i++)
         args[i] = (struct bytes){words[i], strlen(words[i])};
-    keyspace_command(keys_now(w, index), args, count);
+    keyspace_command(master_keys_now(w, index), args, count);
 }
 
 static void print_epoch(uint8_t index, char text[16], uint16_t epoch)
@@ -156,8 +151,8 @@ static void put_first_marker(struct world *w, uint8_t index)
         "HSET",    MARKER_KEY, "epoch",        epoch,        "run",    run,   "since", "0",
         "max_ttl", max_ttl,    "longer",       max_ttl,      "told",   "1",   "top",   top,
         "floor",   "0",        "longer_since", longer_since, "replid", replid};
-    put(w, index, marker, sizeof marker / sizeof marker[0]);
-    put(w, index, (const char *const[]){"SET", VOTE_KEY, vote}, 3);
+    master_put(w, index, marker, sizeof marker / sizeof marker[0]);
+    master_put(w, index, (const char *const[]){"SET", VOTE_KEY, vote}, 3);
 }
 
 void master_begin_history(struct master *master)
@@ -202,7 +197,7 @@ void master_reset(struct world *w, uint8_t index)
     if (index == 0 && w->options.masters >= 5 && prng_percent(&master->chance, 3) &&
         !w->switches.in_turn) {
         const char *const words[] = {"RPUSH", "lock:k0", "x"};
-        put(w, index, words, 3);
+        master_put(w, index, words, 3);
     }
 }
 
@@ -242,155 +237,6 @@ void master_forget(struct world *w, uint8_t index)
     w->figures.forgotten++;
 }
 
-/* ---- holders of a key ---- */
-
-enum { HOLDERS_MAX = 2 * SIM_LOCKS * SIM_AGENTS };
-
-/* The stored random parts. A mutex has one. If readers share the key, each live entry has one
- * (R17). Strangers have none. */
-struct holders {
-    unsigned count;
-    char random[HOLDERS_MAX][TOKEN_RANDOM_CHARS];
-    bool reads; /* all of them */
-};
-
-static void add_holder(struct holders *holders, const char *random)
-{
-    if (holders->count == HOLDERS_MAX)
-        abort();
-    memcpy(holders->random[holders->count++], random, TOKEN_RANDOM_CHARS);
-}
-
-static void add_entries(struct holders *holders, const struct entry *entry, int64_t now_ms)
-{
-    for (uint32_t i = 0; i < entry->field_count; i++) {
-        const struct field *field = &entry->fields[i];
-        if (field->score <= (double)now_ms || field->name.len < 2 + TOKEN_RANDOM_CHARS)
-            continue;
-        add_holder(holders, field->name.at + 2);
-        holders->reads = holders->reads && field->name.at[0] == 'r';
-    }
-}
-
-/* R22: the fields of agents have the shape of their values. */
-static bool is_agents(const struct field *field)
-{
-    return field->name.len > TOKEN_RANDOM_CHARS && field->name.at[TOKEN_RANDOM_CHARS] == ':';
-}
-
-static void read_holders(struct world *w, uint8_t index, uint8_t name, struct holders *ret_holders)
-{
-    struct keyspace *keyspace = keys_now(w, index);
-    const struct entry *entry = keyspace_find(keyspace, name_of(KIND_LOCK, name));
-    ret_holders->count = 0;
-    ret_holders->reads = true;
-    if (entry != NULL && entry->type == VALUE_SORTED) {
-        add_entries(ret_holders, entry, keyspace->now_us / 1000);
-    } else if (entry != NULL && entry->type == VALUE_HASH) {
-        for (uint32_t i = 0; i < entry->field_count; i++)
-            if (is_agents(&entry->fields[i]))
-                add_holder(ret_holders, entry->fields[i].name.at);
-        ret_holders->reads = ret_holders->count == 0;
-    } else if (entry != NULL && entry->type == VALUE_STRING &&
-               entry->value.len > TOKEN_RANDOM_CHARS &&
-               entry->value.at[TOKEN_RANDOM_CHARS] == ':') {
-        add_holder(ret_holders, entry->value.at);
-        ret_holders->reads = false;
-    }
-}
-
-/* Printed at the most once, and compared with as many masters' as there are. */
-static void print_random(const uint8_t random[RANDOM_BYTES], char text[TOKEN_RANDOM_CHARS])
-{
-    struct token token;
-    memcpy(token.random, random, RANDOM_BYTES);
-    token_print_random(&token, text);
-}
-
-static bool has_text(const struct holders *holders, const char text[TOKEN_RANDOM_CHARS])
-{
-    for (unsigned i = 0; i < holders->count; i++)
-        if (memcmp(holders->random[i], text, TOKEN_RANDOM_CHARS) == 0)
-            return true;
-    return false;
-}
-
-static bool has_random(const struct holders *holders, const uint8_t random[RANDOM_BYTES])
-{
-    char text[TOKEN_RANDOM_CHARS];
-    if (holders->count == 0)
-        return false;
-    print_random(random, text);
-    return has_text(holders, text);
-}
-
-static uint8_t nibble(char digit)
-{
-    return (uint8_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-}
-
-static void read_random(const char *stored, uint8_t ret_random[RANDOM_BYTES])
-{
-    for (unsigned i = 0; i < RANDOM_BYTES; i++)
-        ret_random[i] = (uint8_t)(nibble(stored[2 * i]) << 4 | nibble(stored[2 * i + 1]));
-}
-
-bool master_holds(struct world *w, uint8_t index, uint8_t name, const uint8_t random[RANDOM_BYTES])
-{
-    static struct holders holders;
-    read_holders(w, index, name, &holders);
-    return has_random(&holders, random);
-}
-
-unsigned master_count_holding(struct world *w, uint8_t name, const uint8_t random[RANDOM_BYTES])
-{
-    unsigned count = 0;
-    for (uint8_t m = 0; m < w->options.masters; m++)
-        count += master_holds(w, m, name, random);
-    return count;
-}
-
-uint16_t master_set_having(struct world *w, uint8_t name, const struct token *token)
-{
-    uint16_t set = 0;
-    for (uint8_t m = 0; m < w->options.masters; m++)
-        if (master_holds(w, m, name, token->random))
-            set |= (uint16_t)(1u << m);
-    return set;
-}
-
-bool master_holder(struct world *w, uint8_t index, uint8_t name, unsigned which,
-                   uint8_t ret_random[RANDOM_BYTES])
-{
-    static struct holders holders;
-    read_holders(w, index, name, &holders);
-    if (which < holders.count)
-        read_random(holders.random[which], ret_random);
-    return which < holders.count;
-}
-
-bool master_is_locked(struct world *w, uint8_t index, uint8_t name)
-{
-    static struct holders holders;
-    read_holders(w, index, name, &holders);
-    return holders.count > 0;
-}
-
-int64_t master_next_end_ms(struct world *w, uint8_t index, uint8_t name)
-{
-    struct keyspace *keyspace = keys_now(w, index);
-    const struct entry *entry = keyspace_find(keyspace, name_of(KIND_LOCK, name));
-    int64_t next = INT64_MAX;
-    if (entry != NULL && entry->type != VALUE_SORTED && entry->expires_ms >= 0)
-        return entry->expires_ms + 1; /* a server keeps it for all of its last millisecond */
-    for (uint32_t i = 0; entry != NULL && i < entry->field_count; i++) {
-        int64_t ends_ms = (int64_t)entry->fields[i].score;
-        if (ends_ms > keyspace->now_us / 1000 && ends_ms < next)
-            next = ends_ms;
-    }
-    return next;
-}
-
 /* ---- tickets (R9, order fair) ---- */
 
 static const struct kept_ticket *ticket_of(const struct master_key *key, uint64_t agent)
@@ -408,7 +254,8 @@ static void note_tickets(struct world *w, uint8_t index, const struct message *m
 {
     uint8_t name = master_name(w, message->agent, order->key);
     struct master_key *key = &w->masters[index].keys[name], noted;
-    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_TICKETS, name));
+    const struct entry *entry =
+        keyspace_find(master_keys_now(w, index), master_stored_name(KIND_TICKETS, name));
     if (entry != NULL && entry->version == key->tickets_version)
         return;
     if (entry == NULL && key->tickets_version == 0)
@@ -460,21 +307,37 @@ static const struct kept_ticket *first_ticket(const struct master_key *key, uint
 struct bytes master_command(struct world *w, uint8_t agent, enum op op,
                             const struct send_item *items, unsigned count)
 {
-    static char bytes[COMMAND_BYTES];
+    static char bytes[SIM_COMMAND_BYTES];
     struct resp resp = {.bytes = bytes, .size = sizeof bytes};
     const struct config *naming = &w->naming[world_breaks(w, BREAK_DISAGREEMENT) && agent % 2 == 1];
     struct text command = asking_op(&resp, naming, 0, op, items, count);
     return (struct bytes){command.at, command.len};
 }
 
-static redisReply *run(struct world *w, uint8_t index, struct scripting *scripting,
+const struct native *master_native(struct world *w, uint8_t agent, enum op op,
+                                   const struct send_item *items, unsigned count)
+{
+    static char bytes[SIM_COMMAND_BYTES];
+    struct resp resp = {.bytes = bytes, .size = sizeof bytes};
+    const struct config *naming = &w->naming[world_breaks(w, BREAK_DISAGREEMENT) && agent % 2 == 1];
+    struct native *native = world_allocate(w, sizeof *native);
+    *native = op == OP_ACQUIRE
+                  ? asking_native(&resp, naming, 0, items, count)
+                  : asking_native_release(&resp, naming, 0, COMPARE_DELETE_DELIFEQ, items, count);
+    char *copy = world_allocate(w, native->bytes.len);
+    memcpy(copy, native->bytes.at, native->bytes.len);
+    native->bytes.at = copy;
+    return native;
+}
+
+redisReply *master_run(struct world *w, uint8_t index, struct scripting *scripting,
                        struct bytes command)
 {
     static redisReader *reader;
     void *reply = NULL;
     if (reader == NULL)
         reader = redisReaderCreate();
-    struct bytes bytes = scripting_run(scripting, keys_now(w, index), command);
+    struct bytes bytes = scripting_run(scripting, master_keys_now(w, index), command);
     if (redisReaderFeed(reader, bytes.at, bytes.len) != REDIS_OK ||
         redisReaderGetReply(reader, &reply) != REDIS_OK || reply == NULL)
         abort();
@@ -490,22 +353,23 @@ static bool is_lied_about(const struct world *w, uint8_t index, const struct mes
 }
 
 /* A server without memory runs the script. A server that cannot save refuses all writes. A server
- * whose cache was flushed knows no script. */
+ * whose cache was flushed knows no script. Native commands need none, and are then refused for
+ * another reason. */
 static redisReply *run_with(struct world *w, const struct flight *flight, enum mishap mishap)
 {
     uint8_t index = flight->master;
     const struct message *message = flight->message;
     struct keyspace *keyspace = w->masters[index].keyspace;
     char unknown[128];
-    if (mishap == MISHAP_NOT_RUN) {
+    if (mishap == MISHAP_NOT_RUN && flight->vote == NULL) {
         int len = snprintf(unknown, sizeof unknown,
                            "*3\r\n$7\r\nEVALSHA\r\n$40\r\n%040d\r\n$1\r\n0\r\n", 0);
-        return run(w, index, w->scripting, (struct bytes){unknown, (size_t)len});
+        return master_run(w, index, w->scripting, (struct bytes){unknown, (size_t)len});
     }
-    if (mishap == MISHAP_REFUSED)
+    if (mishap != MISHAP_NONE)
         keyspace->refusal = message->sent_at % 2 == 0 ? REFUSES_OOM : REFUSES_MISCONF;
-    redisReply *reply =
-        run(w, index, is_lied_about(w, index, message) ? w->lying : w->scripting, flight->command);
+    redisReply *reply = master_run(
+        w, index, is_lied_about(w, index, message) ? w->lying : w->scripting, flight->command);
     keyspace->refusal = REFUSES_NOTHING;
     return reply;
 }
@@ -523,15 +387,31 @@ static struct verdict verdict_of(enum op op, const redisReply *entry)
     return verdict;
 }
 
+static struct verdict native_verdict_of(const struct flight *flight, const redisReply *reply,
+                                        unsigned i)
+{
+    struct event_reply replies[LIMIT_BATCH];
+    const struct native_results call = {.takes = flight->message->native->takes,
+                                        .results = flight->message->native->results,
+                                        .fencing = flight->message->orders[0].fencing,
+                                        .vote = *flight->vote == '\0' ? NULL : flight->vote,
+                                        .clock_ms = flight->message->clocks_ms[flight->master],
+                                        .spread_ms = flight->message->native->spread_ms};
+    if (!native_reply_is_possible(&call, reply))
+        abort();
+    (void)native_reply_read(&call, flight->message->count, reply, replies);
+    return (struct verdict){.reply = replies[i]};
+}
+
 static void note_deleted(struct world *w, uint8_t index, const struct message *message,
                          const struct order *order, const struct holders *before,
                          const struct holders *after)
 {
     uint8_t random[RANDOM_BYTES];
     for (unsigned i = 0; i < before->count; i++) {
-        if (has_text(after, before->random[i]))
+        if (holders_have_text(after, before->random[i]))
             continue;
-        read_random(before->random[i], random);
+        holders_read_random(before->random[i], random);
         checker_deleted(w, index, message, order, random);
     }
 }
@@ -540,7 +420,7 @@ static void note_deleted(struct world *w, uint8_t index, const struct message *m
 static bool has_room(const struct holders *before, const struct message *message,
                      const struct order *order)
 {
-    bool inherits = message->op == OP_HANDOVER && has_random(before, order->previous.random);
+    bool inherits = message->op == OP_HANDOVER && holders_have(before, order->previous.random);
     return before->count == 0 || inherits || (before->reads && order->mode == MODE_READ);
 }
 
@@ -551,10 +431,10 @@ static void note_deeds(struct world *w, uint8_t index, const struct message *mes
     static struct holders after;
     uint8_t name = master_name(w, message->agent, order->key);
     bool takes = message->op == OP_ACQUIRE || message->op == OP_HANDOVER;
-    read_holders(w, index, name, &after);
+    holders_read(w, index, name, &after);
     note_deleted(w, index, message, order, before, &after);
-    if (message->op == OP_REPAIR && !has_random(before, order->token.random) &&
-        has_random(&after, order->token.random))
+    if (message->op == OP_REPAIR && !holders_have(before, order->token.random) &&
+        holders_have(&after, order->token.random))
         checker_repaired(w, index, message, order);
     w->figures.guarded += verdict->reply.vote == VOTE_GUARDED;
     w->figures.spoiled += verdict->reply.vote == VOTE_SPOILED;
@@ -574,41 +454,12 @@ static void note_deeds(struct world *w, uint8_t index, const struct message *mes
 /* The marker's epoch is a number; without a marker it is the master's present one. */
 static void read_epoch(const struct world *w, struct flight *flight, const redisReply *reply)
 {
-    const char *epoch = reply_epoch(flight->message->op, reply);
+    const char *epoch = flight->vote != NULL ? NULL : reply_epoch(flight->message->op, reply);
     flight->unmarked = epoch != NULL && *epoch == '\0';
     flight->epoch = epoch == NULL ? 0
                     : *epoch == '\0'
                         ? MARKER_EPOCH(w->masters[flight->master].epoch, flight->master)
                         : (uint16_t)strtoul(epoch, NULL, 10);
-}
-
-/* Returns the version of Java's data there; 0: nothing. */
-static uint64_t javas_version(struct world *w, uint8_t index, uint8_t name)
-{
-    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_LOCK, name));
-    bool is_javas = entry != NULL && entry->type == VALUE_HASH &&
-                    memcmp(entry->fields[0].name.at, "java", 4) == 0;
-    return is_javas ? entry->version : 0;
-}
-
-/* C18. */
-static void check_fields(struct world *w, uint8_t index, uint8_t name, uint64_t javas_before)
-{
-    static const struct bytes mode = {"mode", 4};
-    const struct entry *entry = keyspace_find(keys_now(w, index), name_of(KIND_LOCK, name));
-    if (javas_before != 0 && javas_version(w, index, name) != javas_before)
-        checker_fail(w, "C18 an agent changed what Java has of k%u on m%u", name, index);
-    if (javas_before != 0 || entry == NULL || entry->type != VALUE_HASH)
-        return;
-    const struct string *owner = entry_field(entry, mode);
-    bool well = entry->field_count == 2 && entry->expires_ms >= 0 && owner != NULL &&
-                owner->len == 9 && memcmp(owner->at, "lockagent", 9) == 0;
-    for (uint32_t i = 0; well && i < entry->field_count; i++)
-        if (is_agents(&entry->fields[i]))
-            well = entry->fields[i].value.len == 1 && entry->fields[i].value.at[0] == '1';
-    if (!well)
-        checker_fail(w, "C18 what an agent stores of k%u on m%u is not one holder, once", name,
-                     index);
 }
 
 void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
@@ -620,21 +471,24 @@ void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
     static uint64_t javas[LIMIT_BATCH];
     for (unsigned i = 0; i < message->count; i++) {
         uint8_t name = master_name(w, message->agent, message->orders[i].key);
-        read_holders(w, index, name, &before[i]);
-        javas[i] = javas_version(w, index, name);
+        holders_read(w, index, name, &before[i]);
+        javas[i] = master_javas_version(w, index, name);
     }
     redisReply *reply = run_with(w, flight, mishap);
     for (unsigned i = 0; i < message->count; i++) {
-        const redisReply *entry = reply_entry(message->op, message->count, reply, i);
-        ret_verdicts[i] = verdict_of(message->op, entry);
+        const redisReply *entry =
+            flight->vote != NULL ? reply : reply_entry(message->op, message->count, reply, i);
+        ret_verdicts[i] = flight->vote != NULL ? native_verdict_of(flight, reply, i)
+                                               : verdict_of(message->op, entry);
         if (w->verbose && entry != NULL && entry->type == REDIS_REPLY_ERROR)
             world_say(w, "    m%u: %s", index, entry->str);
         note_deeds(w, index, message, &message->orders[i], &ret_verdicts[i], &before[i]);
         uint8_t name = master_name(w, message->agent, message->orders[i].key);
         if (options_kind(&w->options, message->orders[i].key).redisson)
-            check_fields(w, index, name, javas[i]);
+            master_check_fields(w, index, name, javas[i]);
         checker_ran(w, index, message->orders[i].key, before[i].count > 0,
                     master_is_locked(w, index, name));
+        labels_stored(w, index, message, &message->orders[i], &ret_verdicts[i]);
     }
     read_epoch(w, flight, reply);
     freeReplyObject(reply);
@@ -657,48 +511,13 @@ void master_replies(const struct flight *flight, const struct verdict *verdicts,
     }
 }
 
-/* ---- scripts of other users (R22) ---- */
-
-int64_t master_eval(struct world *w, uint8_t index, const char *script, uint8_t key,
-                    const char *holder, int64_t lease_ms)
-{
-    char bytes[4096], channel[96];
-    struct resp resp = {.bytes = bytes, .size = sizeof bytes};
-    struct bytes name = name_of(KIND_LOCK, key);
-    snprintf(channel, sizeof channel, "redisson_lock__channel:{%.*s}", (int)name.len, name.at);
-    resp_begin(&resp);
-    resp_text(&resp, "EVAL");
-    resp_text(&resp, script);
-    resp_number(&resp, 2);
-    resp_bytes(&resp, name.at, name.len);
-    resp_text(&resp, channel);
-    resp_text(&resp, holder);
-    resp_number(&resp, (uint64_t)lease_ms);
-    struct text command = resp_end(&resp);
-    redisReply *reply = run(w, index, w->scripting, (struct bytes){command.at, command.len});
-    bool is_foreign = reply->type == REDIS_REPLY_ERROR; /* a key of another type */
-    int64_t number = is_foreign ? 0 : reply->integer;
-    freeReplyObject(reply);
-    return number;
-}
-
-void master_forget_java(struct world *w, uint8_t index, uint8_t key)
-{
-    char name[NAME_BYTES];
-    struct bytes lock = name_of(KIND_LOCK, key);
-    if (javas_version(w, index, key) == 0)
-        return;
-    snprintf(name, sizeof name, "%.*s", (int)lock.len, lock.at);
-    put(w, index, (const char *const[]){"DEL", name}, 2);
-}
-
 /* ---- the marker (D5.3) ---- */
 
 /* A number of the marker; 0: it is missing. */
 static uint64_t marker_number(struct world *w, uint8_t index, const char *field)
 {
     static const struct bytes marker = {MARKER_KEY, sizeof MARKER_KEY - 1};
-    const struct entry *entry = keyspace_find(keys_now(w, index), marker);
+    const struct entry *entry = keyspace_find(master_keys_now(w, index), marker);
     if (entry == NULL || entry->type != VALUE_HASH)
         return 0;
     const struct string *number = entry_field(entry, (struct bytes){field, strlen(field)});
@@ -724,7 +543,7 @@ void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, in
     snprintf(run_id, sizeof run_id, "%u", master->boot);
     bool was_told = marker_number(w, index, "told") != 0;
     struct text command = asking_marker_as(&resp, ask, run_id, epoch, wall_us, /* whole= */ false);
-    redisReply *reply = run(w, index, w->scripting, (struct bytes){command.at, command.len});
+    redisReply *reply = master_run(w, index, w->scripting, (struct bytes){command.at, command.len});
     struct guard_layouts layouts;
     if (!asking_read_marker(reply, ret_answer, &layouts))
         abort();
@@ -743,28 +562,25 @@ void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, in
         checker_guessed(w, ret_answer->floor);
 }
 
-/* ---- a number that no agent granted (R12) ---- */
+/* ---- a key that a clock set back prolongs (R24) ---- */
 
-void master_plant(struct world *w, uint8_t index, uint8_t key, uint64_t number, bool lies)
+/* Returns true if a hold that goes on has the key: a renewal has found it there. */
+static bool is_of_a_hold(struct world *w, uint8_t index, uint8_t name)
 {
-    const struct name *bucket = &names[KIND_NUMBER][key];
-    char digits[RESP_DIGITS_MAX + 1];
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-    const char *const words[] = {"ZADD", bucket->at, digits, "n"};
-    put(w, index, words, sizeof words / sizeof words[0]);
-    for (uint8_t i = 0; i < SIM_NAMES; i++) {
-        bool shares = strcmp(names[KIND_NUMBER][i].at, bucket->at) == 0;
-        w->masters[index].keys[i].planted |= shares;
-        w->masters[index].keys[i].lies |= shares && lies;
-    }
+    for (uint32_t i = 1; i < w->hold_count; i++)
+        if (!w->holds[i].ended && master_holds(w, index, name, w->holds[i].token.random))
+            return true;
+    return false;
 }
 
-void master_raise(struct world *w, uint8_t index, uint8_t key, uint64_t number)
+void master_end_set_back(struct world *w, uint8_t index, uint8_t name)
 {
-    char digits[RESP_DIGITS_MAX + 1];
-    snprintf(digits, sizeof digits, "%llu", (unsigned long long)number);
-    const char *const words[] = {"ZADD", names[KIND_NUMBER][key].at, "GT", digits, "n"};
-    put(w, index, words, sizeof words / sizeof words[0]);
+    struct master_key *key = &w->masters[index].keys[name];
+    if (key->set_back && master_is_locked(w, index, name) && !is_of_a_hold(w, index, name)) {
+        const char *const words[] = {"DEL", names[KIND_LOCK][name].at};
+        master_put(w, index, words, sizeof words / sizeof words[0]);
+    }
+    key->set_back = false;
 }
 
 /* ---- loading ---- */
@@ -773,11 +589,17 @@ static const struct replacement unbounded = {"common",
                                              "local exact, ahead = 9007199254740991, 172800000000",
                                              "local exact, ahead = 1e300, 1e300"};
 
+static void set_group(const struct world *w, struct config_group *group)
+{
+    group->guard = w->switches.forgetful;
+    group->node_timeout_ms = w->options.node_timeout_ms;
+}
+
 void master_configure(struct world *w)
 {
     for (unsigned i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
         for (unsigned g = 0; g < SIM_GROUPS; g++)
-            w->naming[i].groups[g].guard = w->switches.forgetful;
+            set_group(w, &w->naming[i].groups[g]);
     }
 }
 
@@ -792,7 +614,7 @@ const char *master_load(struct world *w, const struct replacement *replacement)
         naming->group_count = SIM_GROUPS;
         naming->policy_count = SIM_POLICIES;
         for (unsigned g = 0; g < SIM_GROUPS; g++)
-            naming->groups[g].guard = w->switches.forgetful;
+            set_group(w, &naming->groups[g]);
         for (unsigned p = 0; p < SIM_POLICIES; p++) {
             snprintf(naming->policies[p].prefix, sizeof naming->policies[p].prefix, "%s",
                      prefixes[i]);

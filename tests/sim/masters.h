@@ -7,6 +7,7 @@
 #include "agent/core/guard.h"
 #include "agent/core/replicas.h"
 #include "agent/redis/asking.h"
+#include "agent/redis/unlocking.h"
 #include "config/config.h"
 #include "tests/keyspace/scripting.h"
 
@@ -41,6 +42,7 @@ struct message {
     bool names_vote;      /* The agent knows the master's vote, which is added to the command. */
     bool has_own;         /* The agent's own clock is added to the command, without a vote (R5). */
     int64_t clocks_ms[SIM_MASTERS];
+    const struct native *native; /* the same as native commands (R24); NULL: the script is asked */
     struct proposals proposals;
     uint16_t count;
     struct order orders[];
@@ -56,6 +58,9 @@ struct verdict {
 struct flight {
     const struct message *message;
     struct bytes command; /* the message's command, with this master's own arguments */
+    /* The vote that the agent knew when it wrote native commands (R24); NULL: it is a script. "":
+     * no group has a guard. */
+    const char *vote;
     /* a question about the marker, which belongs to no operation; NULL: this flight is not one */
     struct marking *marking;
     struct flight *next; /* the next flight on the connection */
@@ -83,6 +88,7 @@ struct marking {
 /* The ordered connection of one agent to one master (R5). */
 struct connection {
     bool up, checking;
+    bool serves; /* the agent's core was told that the master is up, and not yet that it is down */
     uint16_t epoch; /* the master's epoch that was reported to the agent's core */
 #ifdef SMALL_WORLD
     struct guard_answer known; /* the marker as its agent saw it last */
@@ -120,6 +126,9 @@ struct master_key {
      * or came back with a replica that missed its release (R21). */
     uint8_t set_by;
     bool stray;
+    /* Native commands that were in flight when the clock was set back have set the key: it ends
+     * later by as much (R24). */
+    bool set_back;
     uint32_t set_by_incarnation;
     /* End of the lease as its agent reckons it, from when the agent sent the last command that was
      * run (R6). */
@@ -212,9 +221,15 @@ void marking_overhear(struct world *w, const struct flight *flight);
 void marking_run(struct world *w, struct flight *flight, enum mishap mishap);
 void marking_answered(struct world *w, const struct flight *flight);
 void marking_time(struct world *w, uint8_t agent);
+/* Prepares for a command of the core, of which the guard learns before it is sent. */
+void marking_uses(struct world *w, uint8_t agent, const struct effect_send *send,
+                  const struct send_item *items);
 /* Returns the last argument of the message for this master. */
 struct text marking_vote(const struct world *w, uint8_t agent, uint8_t master,
                          const struct message *message, char bytes[ASKING_VOTE_BYTES]);
+/* The same for native commands; NULL: the script must decide (R24). */
+const char *marking_native_vote(const struct world *w, uint8_t agent, uint8_t master,
+                                const struct message *message);
 /* Sends the message to these masters. */
 void marking_numbers(struct world *w, uint8_t agent, master_set masters,
                      const struct message *message);
@@ -241,7 +256,8 @@ void channel_signal(struct world *w, uint8_t agent, uint8_t master, uint32_t gen
 uint32_t channel_publish(struct world *w, uint8_t master, uint8_t name, struct bytes message);
 uint32_t channel_agents(struct world *w, uint8_t master, uint8_t name);
 
-/* master.c: a keyspace, a clock, and the shipped scripts on it */
+/* master.c, with holders.c, master_java.c, master_numbers.c and master_unlock.c: a keyspace, a
+ * clock, and the shipped scripts on it */
 /* Compiles the scripts. `replacement` breaks the text of one on purpose. Returns NULL, or the
  * reason for which a script cannot be compiled. */
 const char *master_load(struct world *w, const struct replacement *replacement);
@@ -250,6 +266,9 @@ const char *master_load(struct world *w, const struct replacement *replacement);
 void master_plant(struct world *w, uint8_t master, uint8_t key, uint64_t number, bool lies);
 /* Raises the number in the key's bucket, as a grant of another lock does. */
 void master_raise(struct world *w, uint8_t master, uint8_t key, uint64_t number);
+/* Ends the key if a clock that was set back prolongs it (master_key.set_back). The healed world has
+ * no time to wait for it. */
+void master_end_set_back(struct world *w, uint8_t master, uint8_t name);
 void master_reset(struct world *w, uint8_t master);
 /* Sets the options of this run's commands to the masters: whether they are guarded, and how long
  * numbers are kept. */
@@ -264,6 +283,9 @@ struct bytes master_lock_name(uint8_t name);
 /* Returns the bytes of a command made from the core's items. They are valid until the next call. */
 struct bytes master_command(struct world *w, uint8_t agent, enum op op,
                             const struct send_item *items, unsigned count);
+/* The same as native commands that take or release the locks (R24), in the world's memory. */
+const struct native *master_native(struct world *w, uint8_t agent, enum op op,
+                                   const struct send_item *items, unsigned count);
 /* Runs a flight's command and reads its reply: one verdict per order, and the epoch that comes with
  * them. */
 void master_execute(struct world *w, struct flight *flight, enum mishap mishap,
@@ -281,6 +303,13 @@ void master_begin_history(struct master *master);
  * the number that it answers. */
 int64_t master_eval(struct world *w, uint8_t master, const char *script, uint8_t key,
                     const char *holder, int64_t lease_ms);
+/* Calls the script of `lockagent unlock` on a master (R25). */
+struct unlock_answer master_unlock(struct world *w, uint8_t master,
+                                   const struct unlock_target *target,
+                                   const struct unlock_ask *ask);
+/* Returns true if the hold of the place was unlocked there, and its tombstone has not ended. */
+bool master_has_tombstone(struct world *w, uint8_t master, uint8_t place,
+                          const uint8_t random[RANDOM_BYTES]);
 /* Deletes the key's data that the Java service has left. */
 void master_forget_java(struct world *w, uint8_t master, uint8_t key);
 /* Returns the top of the master's marker; 0: it has no marker, or no top was set. */
@@ -300,6 +329,10 @@ uint8_t master_name(const struct world *w, uint8_t agent, uint8_t key);
  * number `which`, counted from 0. */
 bool master_holder(struct world *w, uint8_t master, uint8_t name, unsigned which,
                    uint8_t ret_random[RANDOM_BYTES]);
+/* Sets the random part of that holder, and its label, cut to SIM_LABEL bytes. Returns the bytes of
+ * the label; -1: there is no such holder. */
+int master_label(struct world *w, uint8_t master, uint8_t name, unsigned which,
+                 uint8_t ret_random[RANDOM_BYTES], char ret_label[SIM_LABEL]);
 bool master_holds(struct world *w, uint8_t master, uint8_t name,
                   const uint8_t random[RANDOM_BYTES]);
 /* Returns the masters that have the token's key, by its random part. */

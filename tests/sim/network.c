@@ -74,11 +74,31 @@ static struct bytes command_for(struct world *w, uint8_t agent, uint8_t master,
         return message->command;
     if (message->names_vote)
         vote = marking_vote(w, agent, master, message, vote_bytes);
-    struct text own = asking_own(own_bytes, message->clocks_ms[master], vote);
+    struct text own = asking_own(own_bytes, message->op, message->clocks_ms[master], vote);
     char *bytes = world_allocate(w, message->command.len + own.len);
     memcpy(bytes, message->command.at, message->command.len);
     memcpy(bytes + message->command.len, own.at, own.len);
     return (struct bytes){bytes, message->command.len + own.len};
+}
+
+/* Makes a flight one of native commands, if these can be sent to its master (R24). */
+static void go_native(struct world *w, uint8_t agent, struct flight *flight)
+{
+    const struct message *message = flight->message;
+    uint8_t m = flight->master;
+    if (message->native == NULL || (message->native->takes && message->clocks_ms[m] == 0))
+        return;
+    bool votes = asking_names_vote(&w->naming[0], message->group, OP_ACQUIRE);
+    const char *vote = votes ? marking_native_vote(w, agent, m, message) : "";
+    if (vote == NULL)
+        return;
+    flight->vote = memcpy(world_allocate(w, strlen(vote) + 1), vote, strlen(vote) + 1);
+    char *bytes = world_allocate(w, message->native->bytes.len);
+    memcpy(bytes, message->native->bytes.at, message->native->bytes.len);
+    if (message->native->takes)
+        asking_native_ends(message->native, bytes, message->clocks_ms[m]);
+    flight->command = (struct bytes){bytes, message->native->bytes.len};
+    w->figures.natives++;
 }
 
 /* One of no operation. */
@@ -104,6 +124,7 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
         return;
     w->figures.shared_acquires += send->op == OP_ACQUIRE && send->count > 1;
     w->figures.shared_releases += send->op == OP_RELEASE && send->count > 1;
+    marking_uses(w, agent, send, items);
     const struct message *message = flight_copy(w, agent, send, items);
     if (send->op == OP_ACQUIRE || send->op == OP_HANDOVER)
         clocks_asked(w, agent, message);
@@ -118,6 +139,7 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
         flight->master = m;
         flight->generation = connection->generation;
         flight->master_boot = connection->master_boot;
+        go_native(w, agent, flight);
         if (connection->up && !prng_in_10000(&w->agents[agent].links[m], w->options.not_sent)) {
             depart(w, flight);
             replicas_sent(&connection->replicas, send->op, agent_clock(w, agent));
@@ -127,7 +149,7 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
                           (struct happening){
                               .kind = HAPPEN_REPLY, .agent = agent, .master = m, .what = flight});
     }
-    if (message->names_vote)
+    if (message->names_vote && (send->op == OP_ACQUIRE || send->op == OP_HANDOVER))
         marking_numbers(w, agent, sent, message);
 }
 

@@ -54,7 +54,7 @@ enum {
     SIM_OPEN_WINDOWS = 256, /* unexpired windows of one key */
 #endif
     SIM_REPLICAS = 3, /* replicas of a single master */
-    SIM_THEMES = 16,
+    SIM_THEMES = 17,
     SIM_GROUPS = 3, /* groups of the same masters under other names */
     /* Policies have the same terms, except for terms that a reload changes; or each key has its
      * own. */
@@ -65,7 +65,8 @@ enum {
     /* Steps of all cores in one run. A run with more steps has a core that spins. */
     SIM_STEPS = 400000,
     SIM_LABEL = 8,
-    SIM_OWNERS = 3, /* owners of one agent */
+    SIM_RELABELS = 4096, /* labels that PUTs name in one run */
+    SIM_OWNERS = 3,      /* owners of one agent */
     SIM_SECRET = 24,
     /* for a PUT that asks for a short lease; the ttl of some policies is still shorter */
     SHORT_TTL_MS_MAX = 1200,
@@ -90,6 +91,8 @@ enum stream {
     STREAM_LINK,   /* one for each pair of agent and master */
     STREAM_MASTER, /* one for each master */
     STREAM_CALLER, /* one for each caller */
+    STREAM_OPERATOR,
+    STREAM_LABELS,
 };
 
 /* The assumptions of the promise (D1) that a run can break on purpose; such a run may show
@@ -118,6 +121,8 @@ struct switches {
     bool neighbours;
     /* nothing fails but this: each master is away once for longer than a lease, one at a time */
     bool in_turn;
+    bool followers;  /* Each agent follows each key (D3.8). */
+    bool compares;   /* Masters can compare and delete (R24). */
     bool few_rounds; /* So few rounds may be in flight that most of them wait (R16). */
     bool redisson;   /* keys are shared with a Java service (R22) */
     bool semaphores; /* keys have permits (R20) */
@@ -126,8 +131,10 @@ struct switches {
     bool clocks;
     /* Many callers wait for one key at several agents in the healed world, in any order. */
     bool many_wait;
-    bool kinds; /* each key draws its own kind */
-    bool mixed; /* the seed draws which of the themes above are on (themes.c) */
+    bool kinds;   /* each key draws its own kind */
+    bool unlocks; /* an operator unlocks holds by hand (R25) */
+    bool labels;  /* PUTs change labels (D3.9) */
+    bool mixed;   /* the seed draws which of the themes above are on (themes.c) */
     /* One draw more from the streams of the register and of Java, which agents do not see. */
     bool draws_more;
     /* Rules that are not the core's to keep, broken on purpose. */

@@ -16,6 +16,21 @@ struct tenure {
     struct hold *next;                          /* the next hold of that list */
 };
 
+/* Deletions of a hold's keys by an operator (R25). */
+struct unlocked {
+    int64_t begun_at;    /* when the first unlock of it began; -1: none has */
+    uint16_t deleted_on; /* masters on which its key was deleted, as bits */
+    /* Masters among them on which its validity may rely: no round that was sent later was won. */
+    uint16_t relied_on;
+    bool frees; /* Others may have had the lock because of that. */
+    int64_t deleted_at[SIM_MASTERS];
+    /* the last round of each agent that asked for the hold's key */
+    struct asked {
+        uint32_t round, incarnation;
+        int64_t sent_at;
+    } asked[SIM_AGENTS];
+};
+
 /* A grant, as its callers know it. */
 struct hold {
     struct token token;
@@ -76,6 +91,12 @@ struct hold {
         int64_t us, noticed_us, at;
     } gained[SIM_MASTERS];
     uint32_t ttl_ms; /* lease that its agent last reported */
+    struct unlocked unlocked;
+    /* D3.9, by number: of the last PUT that named a label (0: none), and of the label that renewals
+     * of this agent, in this incarnation, must name. */
+    uint32_t label_named, label_due, label_incarnation;
+    uint8_t label_agent;
+    bool label_is_noted; /* in its agent's journal */
     uint16_t next_in_bucket;
 };
 
@@ -126,6 +147,40 @@ void checker_store(struct world *w, struct hold *hold);
 void checker_guessed(struct world *w, uint64_t floor);
 void checker_end(struct world *w);
 
+/* unlocked.c: holds whose keys an operator deletes (R25) */
+/* Notes that an unlock of the hold begins. */
+void unlocked_begun(struct world *w, struct hold *hold);
+/* Notes that the operator has deleted the key of the hold on the master. */
+void unlocked_deleted(struct world *w, uint8_t master, struct hold *hold);
+/* Notes that a renewal or an adoption is about to be sent. */
+void unlocked_asked(struct world *w, uint8_t agent, const struct order *order);
+/* Notes that a quorum has confirmed the hold in the last round of the agent. */
+void unlocked_renewed(struct world *w, uint8_t agent, struct hold *hold);
+/* C1, C3, C10: Returns true if others may have the lock because of the operator's deletions. */
+bool unlocked_frees(struct world *w, struct hold *hold);
+/* C10: Returns true if the operator's deletions are a reason for which the hold may be lost. */
+bool unlocked_takes(struct world *w, struct hold *hold, enum reason reason);
+/* C5: Returns on how many masters the operator has deleted the key. Its agent may list them as
+ * confirmed. */
+unsigned unlocked_unnoticed(struct world *w, const struct hold *hold);
+
+/* labels.c: labels that PUTs change (C20) */
+void labels_reset(struct world *w);
+/* Lets a PUT that an agent is about to take name a label, perhaps. */
+void labels_name(struct world *w, struct request *request);
+/* Prints the label that a PUT names; empty: none. */
+struct text labels_text(const struct request *request, char label[SIM_LABEL + 1]);
+/* Checks the labels that a master stores after a command. */
+void labels_stored(struct world *w, uint8_t master, const struct message *message,
+                   const struct order *order, const struct verdict *verdict);
+/* Checks the label of a renewal that is about to be sent. */
+void labels_renewed(struct world *w, uint8_t agent, const struct order *order);
+/* Checks the label of an adoption that is about to be sent. */
+void labels_adopts(struct world *w, uint8_t agent, const struct order *order);
+/* Notes the answer to a PUT. */
+void labels_answered(struct world *w, uint8_t agent, const struct request *request,
+                     const struct effect_answer *answer);
+
 /* turns.c: C11 over all agents */
 void turns_reset(struct world *w);
 void turns_came(struct world *w, const struct request *request);
@@ -137,6 +192,13 @@ void turns_granted(struct world *w, const struct caller *caller, const struct re
 void turns_withheld(struct world *w, uint8_t master, uint8_t key, const struct kept_ticket *ticket);
 
 /* wakes.c: how soon a release reaches other agents, and whose turn comes next */
+/* followers.c: agents that follow keys (C19) */
+void followers_boot(struct world *w, uint8_t agent);
+void followers_told(struct world *w, uint8_t agent, const struct effect_followed *now);
+/* Returns the number of requests of the agent that follow. */
+uint32_t followers_count(const struct world *w, uint8_t agent);
+void followers_end(struct world *w);
+
 void wakes_reset(struct world *w);
 void wakes_released(struct world *w, uint8_t agent, uint8_t key);
 void wakes_granted(struct world *w, uint8_t agent, uint8_t key);

@@ -35,6 +35,14 @@ static const struct theme themes[] = {
     THEME("--clocks", clocks, 0),
     /* For second phases, of which other themes have few. */
     THEME("--neighbours", neighbours, 0),
+    /* Its looks and messages would change the schedules of the seeds that mutants name. */
+    THEME("--followers", followers, 0),
+    /* The same is true of releases without a script. */
+    THEME("--compare-delete", compares, 0),
+    /* Takes locks from their holders, so it would hide the findings of other themes. */
+    THEME("--operator", unlocks, 0),
+    /* Labels that PUTs name at once lead to further renewals. */
+    THEME("--labels", labels, 0),
 };
 enum { THEMES = sizeof themes / sizeof themes[0] };
 
@@ -66,8 +74,11 @@ static const struct exclusion {
     {"--wild-numbers", "--in-turn", "the wild master is one too many while another one is away"},
     /* --few-rounds takes at most two agents, and --many-wait three. */
     {"--few-rounds", "--many-wait", "two agents, or three"},
+    {"--replicas", "--operator", "a single master that forgets brings an unlocked hold back"},
+    {"--in-turn", "--operator", "a hold that is unlocked is not kept"},
     {"--clocks", "--fair", "tickets go by the masters' clocks"},
     {"--clocks", "--redisson", "Java notices no clock that jumps"},
+    {"--clocks", "--replicas", "a promoted master waits by its clock, which jumps"},
     {"--clocks", "--kinds", "a key may be shared with Java, which notices no clock that jumps"},
 };
 

@@ -152,6 +152,12 @@ void timeline_effect(struct world *w, uint8_t agent, const struct effect *effect
     case EFFECT_ANSWER:
         say_answer(w, agent, &effect->answer);
         break;
+    case EFFECT_FOLLOWED:
+        world_say(w, "  a%u -> told %u state %d number %llu of %08x", agent,
+                  effect->followed.request, (int)effect->followed.state,
+                  (unsigned long long)effect->followed.occupant.fence,
+                  effect->followed.occupant.agent);
+        break;
     case EFFECT_HOLD:
         world_say(w, "  a%u -> note in %u%s%s", agent, effect->hold.slot,
                   effect->hold.forgotten ? " nothing" : "",

@@ -220,6 +220,9 @@ static void happen(struct world *w, const struct happening *h)
     case HAPPEN_JAVA:
         java_acts(w);
         break;
+    case HAPPEN_OPERATOR:
+        operator_acts(w);
+        break;
     case HAPPEN_FAULT:
         fault_strike(w, h->what);
         break;
@@ -272,7 +275,7 @@ static void happen(struct world *w, const struct happening *h)
     }
 }
 
-static enum form form_of(unsigned permits, bool fair, bool rw, bool redisson)
+enum form world_form(unsigned permits, bool fair, bool rw, bool redisson)
 {
     return rw            ? FORM_SHARED
            : redisson    ? FORM_REDISSON
@@ -290,7 +293,7 @@ static void give_kind(struct world *w, uint8_t key)
     snprintf(policy->match, sizeof policy->match, "%.*s", (int)name.len, name.at);
     policy->permits = kind->permits;
     policy->reentrant = policy->reentrant && kind->permits == 1;
-    policy->form = form_of(kind->permits, kind->fair, kind->rw, kind->redisson);
+    policy->form = world_form(kind->permits, kind->fair, kind->rw, kind->redisson);
 }
 
 /* Gives all groups the same masters, and all policies the same terms. The group and the policy of a
@@ -312,7 +315,7 @@ static void configure_core(struct world *w)
                                  .permits = o->permits,
                                  .retry_min_ms = o->retry_ms_min,
                                  .retry_max_ms = o->retry_ms_max,
-                                 .form = form_of(o->permits, o->fair, o->rw, o->redisson),
+                                 .form = world_form(o->permits, o->fair, o->rw, o->redisson),
                                  .handover_max = o->handover_max};
     for (uint8_t g = 0; g < o->groups; g++) {
         policy.groups[g] = g;
@@ -327,19 +330,20 @@ static void configure_core(struct world *w)
             strcpy(w->policies[p].match, p + 1 < o->policies ? patterns[p] : "*");
     }
     uint32_t longest_ms = o->ttl_ms > o->ttl_ms_max ? o->ttl_ms : o->ttl_ms_max;
-    w->config = (struct core_config){.groups = w->groups,
-                                     .group_count = o->groups,
-                                     .group_names = names,
-                                     .policies = w->policies,
-                                     .policy_count = o->policies,
-                                     .max_ttl_ms = longest_ms + o->lock_delay_ms,
-                                     .wait_ms_max = 300000,
-                                     .locks_max = o->locks_max,
-                                     .requests_max = SIM_REQUESTS,
-                                     .waiters_max = o->waiters_max,
-                                     .rounds_min = o->rounds_min,
-                                     .rounds_max = o->rounds_max,
-                                     .journal = o->journal};
+    w->config =
+        (struct core_config){.groups = w->groups,
+                             .group_count = o->groups,
+                             .group_names = names,
+                             .policies = w->policies,
+                             .policy_count = o->policies,
+                             .max_ttl_ms = longest_ms + o->lock_delay_ms,
+                             .wait_ms_max = 300000,
+                             .locks_max = o->locks_max,
+                             .requests_max = SIM_REQUESTS + (w->switches.followers ? SIM_KEYS : 0),
+                             .waiters_max = o->waiters_max,
+                             .rounds_min = o->rounds_min,
+                             .rounds_max = o->rounds_max,
+                             .journal = o->journal};
 }
 
 /* Removes the faults that chance brings, so that a quorum can carry each hold at every moment. No
@@ -530,6 +534,7 @@ static void set_up(struct world *w, uint64_t seed)
     w->java_chance = prng_stream(seed, STREAM_JAVA, 0);
     w->writes = prng_stream(seed, STREAM_WRITES, 0);
     w->readings = prng_stream(seed, STREAM_READINGS, 0);
+    labels_reset(w);
     if (w->switches.draws_more) {
         prng_next(&w->writes);
         prng_next(&w->java_chance);
@@ -563,7 +568,7 @@ static void set_up(struct world *w, uint64_t seed)
         agent->paused_us = agent->gone_on_at = agent->gained_us = 0;
         agent->attempts = NULL;
         memset(agent->clock_read_at, 0, sizeof agent->clock_read_at);
-        agent->incarnation = 0;
+        agent->incarnation = agent->name = 0;
         agent->stalled_last = 0;
         agent->parked_count = 0;
         memset(agent->journal, 0, sizeof agent->journal);
@@ -573,6 +578,7 @@ static void set_up(struct world *w, uint64_t seed)
     for (uint8_t c = 0; c < w->options.callers; c++)
         caller_start(w, c);
     java_start(w);
+    operator_start(w);
     if (w->switches.in_turn)
         fault_plan_in_turn(w);
     if (w->switches.wild)
@@ -604,6 +610,7 @@ void world_run(struct world *w, uint64_t seed)
         w->now = h.at;
         if (h.kind == HAPPEN_END) {
             checker_end(w);
+            followers_end(w);
             wakes_end(w);
             break;
         }

@@ -31,6 +31,7 @@ enum happening_kind {
     HAPPEN_CLOCK_TOLD, /* the agent receives the reading */
     HAPPEN_CALLER,     /* a caller's next move */
     HAPPEN_JAVA,       /* the Java service's next move */
+    HAPPEN_OPERATOR,   /* the next step of `lockagent unlock` */
     HAPPEN_FAULT,
     HAPPEN_REPLICATE, /* the master's present data reaches a replica */
     HAPPEN_THAW,      /* a frozen replica goes on */
@@ -68,7 +69,8 @@ struct figures {
         reloads, wakes, wakes_late, turns, turns_passed_over, lined_up, shared_acquires,
         shared_releases, overloaded, reentered, repeated, superseded, unbound, stuck, upgrades,
         reads_granted, read_together, unreplicated, failovers, failbacks, java_grants, readings,
-        pauses, clock_jumps, virtual_us;
+        unlocked, unlocked_in_part, unlocked_in_vain, pauses, clock_jumps, natives, natives_granted,
+        natives_released, told, told_held, labels_named, labels_taken, labels_adopted, virtual_us;
     uint64_t themes[SIM_THEMES]; /* seeds that have drawn each of them */
 };
 
@@ -107,6 +109,8 @@ struct world {
     int64_t choked_at;
 
     struct java java;
+    struct unlocker unlocker;
+    struct labelling labelling;
     struct core_group groups[SIM_GROUPS];
     struct core_policy policies[SIM_POLICIES];
     struct core_config config;
@@ -163,6 +167,8 @@ void world_init(struct world *w);
 /* Runs one seed to its end or to the first violation. */
 void world_run(struct world *w, uint64_t seed);
 unsigned world_quorum(const struct world *w);
+/* Returns the form of a policy of these properties. */
+enum form world_form(unsigned permits, bool fair, bool rw, bool redisson);
 void world_plan(struct world *w, struct happening happening);
 void world_plan_in(struct world *w, int64_t us, struct happening happening);
 void *world_allocate(struct world *w, size_t bytes); /* valid until the end of the run */

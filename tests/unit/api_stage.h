@@ -141,6 +141,7 @@ static void stage_submit(void *arg, struct event *event)
         take_request(event->acquire.request, event->acquire.key);
         break;
     case EVENT_RENEW:
+        copy_text(stage.last_label, event->renew.label);
         take_request(event->renew.request, event->renew.key);
         break;
     case EVENT_RELEASE:
@@ -294,6 +295,7 @@ static void make_config(void)
                                             .renew = RENEW_AGENT,
                                             .ttl_ms = 30000,
                                             .max_hold_ms = 600000,
+                                            .bound_max_hold_ms = 3600000,
                                             .fencing = true,
                                             .retry_min_ms = 50,
                                             .retry_max_ms = 1000};
@@ -349,8 +351,8 @@ static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state 
 /* Starts the API. A test changes `stage.config` before it calls this. */
 static void stage_start(void)
 {
-    static const struct redis_sink nobody = {NULL,     no_event, no_command, no_state,
-                                             no_clock, NULL,     NULL};
+    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock,
+                                             NULL, NULL,     NULL,       NULL};
     struct api_backend backend = {NULL, stage_submit, stage_now, NULL, NULL, NULL, stage_not_ready};
     make_core();
     log_setup(stage.config->log_level, LOG_TEXT);
@@ -540,6 +542,8 @@ static int receive_within(int fd, int64_t ms, bool without_body)
     if (!complete && reply.closed)
         reply.status = 0;
     reply.json = json_loads(reply.body, 0, NULL);
+    cr_assert(reply.json == NULL || reply.body[strlen(reply.body) - 1] == '\n',
+              "no newline at the end: %s", reply.body);
     return reply.status;
 }
 

@@ -50,6 +50,10 @@ static void record(const struct effect *effect)
         memcpy(r->holder, effect->answer.occupant.label.at, effect->answer.occupant.label.len);
         r->effect.answer.occupant.label.at = r->holder;
     }
+    if (effect->kind == EFFECT_FOLLOWED && effect->followed.occupant.label.len != 0) {
+        memcpy(r->holder, effect->followed.occupant.label.at, effect->followed.occupant.label.len);
+        r->effect.followed.occupant.label.at = r->holder;
+    }
     for (size_t i = 0; effect->kind == EFFECT_SEND && i < effect->send.count && i < ITEMS; i++)
         r->items[i] = rig.effects->items[effect->send.first + i];
 }
@@ -346,6 +350,8 @@ static void expect_nothing(void)
                   (long long)rig.now_us, op_name(r->effect.send.op), r->effect.send.masters);
         cr_assert(r->effect.kind != EFFECT_ANSWER, "at %lld us: answer %s was not expected",
                   (long long)rig.now_us, answer_code(r->effect.answer.answer));
+        cr_assert(r->effect.kind != EFFECT_FOLLOWED, "at %lld us: a line was not expected",
+                  (long long)rig.now_us);
         cr_assert(r->effect.kind != EFFECT_WATCH && r->effect.kind != EFFECT_UNWATCH,
                   "at %lld us: a channel was not expected", (long long)rig.now_us);
         cr_assert(r->effect.trace.kind != TRACE_LOST, "at %lld us: lost by %s was not expected",

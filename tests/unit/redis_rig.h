@@ -18,6 +18,7 @@
 
 #include "agent/redis/asking.h"
 #include "agent/redis/redis.h"
+#include "tests/free_port.h"
 
 enum { SERVERS = 3, RECORDS = 8192, POLICY_FENCED = 0, POLICY_PLAIN = 1 };
 
@@ -36,17 +37,6 @@ struct server {
     char dir[64], socket[80], rdb[80];
     redisContext *control; /* a connection of the test's own */
 };
-
-static inline int free_port(void)
-{
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(address);
-    cr_assert_eq(bind(fd, (struct sockaddr *)&address, len), 0);
-    cr_assert_eq(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
 
 /* Starts the server again in its folder; `options` is NULL or a list that ends with NULL. */
 static inline void server_run(struct server *server, const char *const *options)
@@ -177,7 +167,7 @@ struct record {
     enum mode mode;
     uint32_t readers, agents;
     slot_set taken;
-    bool tickets;
+    bool tickets, is_native;
     uint16_t epoch;
     int64_t clock_offset_us;
     uint64_t at_ns;
@@ -202,6 +192,7 @@ static struct rig {
     unsigned resend; /* replies that are answered by another send, from within the sink */
     uint32_t next_slot;
     int64_t clock_ms;  /* the masters' clocks in commands (R5); 0: none */
+    bool native;       /* acquires may go by native commands (R24) */
     unsigned expected; /* replies */
 } rig;
 
@@ -231,6 +222,7 @@ static inline void take_reply(const struct event_reply *reply)
     record->agents = reply->agents;
     record->taken = reply->occupant.taken;
     record->tickets = reply->tickets;
+    record->is_native = reply->is_native;
     cr_assert_leq(reply->occupant.label.len, LIMIT_LABEL_BYTES);
     if (reply->occupant.label.len)
         memcpy(record->holder, reply->occupant.label.at, reply->occupant.label.len);
@@ -340,7 +332,7 @@ static inline void send_before_sleep(uv_prepare_t *prepare)
 static inline void rig_start(void)
 {
     static const struct redis_sink sink = {
-        &rig, take_event, take_observation, take_state, take_clock, NULL, NULL};
+        &rig, take_event, take_observation, take_state, take_clock, NULL, NULL, NULL, NULL};
     uv_loop_init(&rig.loop);
     uv_timer_init(&rig.loop, &rig.clock);
     uv_timer_start(&rig.clock, nothing, 5, 5);
@@ -425,8 +417,12 @@ static inline uint32_t rig_send(enum op op, master_set masters, const struct sen
         copies[i] = items[i];
         copies[i].ref.slot = rig.next_slot++;
     }
-    struct effect_send effect = {
-        .op = op, .group = 0, .masters = masters, .first = 7, .count = (uint16_t)count};
+    struct effect_send effect = {.op = op,
+                                 .group = 0,
+                                 .masters = masters,
+                                 .first = 7,
+                                 .count = (uint16_t)count,
+                                 .native = rig.native};
     for (unsigned m = 0; m < LIMIT_MASTERS; m++)
         effect.clocks_ms[m] = rig.clock_ms;
     rig.expected += count * (unsigned)__builtin_popcount(masters);

@@ -79,6 +79,7 @@ Test(api, granted, .init = stage_play, .fini = stage_close)
     cr_assert_eq(number("max_hold_ms"), 600000);
     cr_assert_eq(number("waited_ms"), 1234);
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "renew")), "caller");
+    cr_assert_str_eq(header("Renewed-By"), "caller");
     json_t *nodes = json_object_get(reply.json, "nodes");
     cr_assert_eq(json_integer_value(json_object_get(nodes, "granted")), 2);
     cr_assert_eq(json_integer_value(json_object_get(nodes, "total")), 3);
@@ -86,8 +87,10 @@ Test(api, granted, .init = stage_play, .fini = stage_close)
     cr_assert_null(json_object_get(reply.json, "adopted"));
 
     stage.answer.hold.token.fence = 0;
+    stage.answer.hold.renew = RENEW_AGENT;
     ask("POST /locks/k", "", "");
     expect(201, "");
+    cr_assert_str_eq(header("Renewed-By"), "agent");
     cr_assert(json_is_null(json_object_get(reply.json, "fencing_token")));
     cr_assert_null(header("Fencing-Token"));
     cr_assert_eq(stage.undelivered, 0);
@@ -458,7 +461,8 @@ Test(api, pages, .init = stage_play, .fini = stage_close)
 
 Test(api, the_filter_of_the_page_means_itself, .init = stage_play, .fini = stage_close)
 {
-    static const char *const ignored[] = {"GET /?label=a", "GET /?key=%00", "GET /?key=%ff"};
+    static const char *const ignored[] = {"GET /?label=a", "GET /?key=%00", "GET /?key=%ff",
+                                          "GET /?sort=size", "GET /?limit=1001"};
     ask("GET /?key=%22%3E%3Cscript%3Ealert(1)%3C/script%3E%27%26+", "", "");
     cr_assert_eq(reply.status, 200);
     cr_assert_not_null(strstr(reply.body, "value=\"&quot;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"
@@ -496,6 +500,77 @@ Test(api, time_spans_and_counts_for_people)
     html_add_count(&page, 1234567);
     cr_assert_str_eq(page.bytes, "9991,0001,234,567");
     buffer_free(&page);
+}
+
+/* The last minute is the present second and the 59 before it. */
+Test(api, the_last_minute_ends_second_by_second)
+{
+    struct recent recent = {0};
+    recent_count(&recent, RECENT_GRANTED, 7000);
+    recent_count(&recent, RECENT_GRANTED, 7999);
+    recent_count(&recent, RECENT_LOST, 8000);
+    recent_count(&recent, RECENT_REFUSED, 50000);
+    cr_assert_eq(recent_total(&recent, RECENT_GRANTED, 66999), 2);
+    cr_assert_eq(recent_total(&recent, RECENT_GRANTED, 67000), 0);
+    cr_assert_eq(recent_total(&recent, RECENT_LOST, 67999), 1);
+    cr_assert_eq(recent_total(&recent, RECENT_LOST, 68000), 0);
+    recent_count(&recent, RECENT_REFUSED, 109999);
+    cr_assert_eq(recent_total(&recent, RECENT_REFUSED, 109999), 2);
+    cr_assert_eq(recent_total(&recent, RECENT_REFUSED, 110000), 1);
+    cr_assert_eq(recent_total(&recent, RECENT_REFUSED, 1000000000), 0, "after a long silence");
+    recent_count(&recent, RECENT_LOST, 1000000000);
+    cr_assert_eq(recent_total(&recent, RECENT_LOST, 1000000000), 1);
+}
+
+/* A repeat or a re-entry grants nothing. */
+Test(api, the_page_counts_the_answers_of_the_last_minute, .init = stage_play, .fini = stage_close)
+{
+    static const enum answer answers[] = {ANSWER_GRANTED,      ANSWER_REENTERED,
+                                          ANSWER_REPEATED,     ANSWER_LOCK_HELD,
+                                          ANSWER_WAIT_TIMEOUT, ANSWER_QUORUM_UNAVAILABLE};
+    stage.answers_at_once = true;
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        stage.answer = a_hold(answers[i]);
+        ask("POST /locks/k", "", "");
+    }
+    ask("POST /locks/k?ttl=x", "", "");
+    cr_assert_eq(reply.status, 400);
+    struct effect_trace trace = {.kind = TRACE_LOST, .reason = REASON_EXPIRED};
+    api_notify(stage.api, &trace);
+    trace.reason = REASON_MOVED; /* The lock goes on elsewhere. */
+    api_notify(stage.api, &trace);
+    ask("GET /", "", "");
+    cr_assert_not_null(strstr(reply.body, "id=\"granted\" value=\"1\""));
+    cr_assert_not_null(strstr(reply.body, "id=\"refused\" value=\"3\""));
+    cr_assert_not_null(strstr(reply.body, "id=\"lost\" value=\"1\""));
+}
+
+/* The first ones are kept, in any order of arrival. */
+Test(api, picks_are_the_first_of_a_sorted_list)
+{
+    enum { ALL = 3000 };
+    static struct pick all[ALL];
+    static struct picks picks;
+    static const uint32_t rooms[] = {1, 2, 50, 51, ROWS_MAX};
+    for (size_t r = 0; r < sizeof(rooms) / sizeof(rooms[0]); r++) {
+        for (uint32_t seen = 0; seen <= ALL; seen += seen < 60 ? 1 : 490) {
+            picks = (struct picks){.room = rooms[r]};
+            for (uint32_t i = 0; i < seen; i++) {
+                all[i] = (struct pick){.rank = (int64_t)(i * 7919 % 1009) - 500, .cursor = i};
+                picks_take(&picks, all[i]);
+            }
+            picks_sort(&picks);
+            cr_assert_eq(picks.count, seen < rooms[r] ? seen : rooms[r]);
+            for (uint32_t i = 0; i < picks.count; i++) {
+                uint32_t before = 0;
+                for (uint32_t other = 0; other < seen; other++)
+                    before += all[other].rank < picks.list[i].rank ||
+                              (all[other].rank == picks.list[i].rank &&
+                               all[other].cursor < picks.list[i].cursor);
+                cr_assert_eq(before, i, "row %u of %u, room %u", i, seen, rooms[r]);
+            }
+        }
+    }
 }
 
 Test(api, readiness, .init = stage_play, .fini = stage_close)

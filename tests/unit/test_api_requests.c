@@ -249,9 +249,9 @@ Test(requests, unknown_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?token=x", "", "", "token", "parameter token is not known here");
     refused("POST /locks/k?watch", "", "", "watch", "not known here");
     refused("PUT /locks/k?bind=none", "Lock-Token: " A_TOKEN "\r\n", "", "bind",
-            "allowed: ttl, renew, token");
+            "allowed: ttl, renew, label, token");
     refused("PUT /locks/k?wait=3s", "Lock-Token: " A_TOKEN "\r\n", "", "wait",
-            "allowed: ttl, renew, token");
+            "allowed: ttl, renew, label, token");
     refused("DELETE /locks/k?ttl=3s", "Lock-Token: " A_TOKEN "\r\n", "", "ttl", "allowed: token");
     refused("GET /locks/k?ttl=3s", "", "", "ttl", "allowed: watch");
     refused("GET /locks?watch", "", "", "watch", "allowed: limit, cursor");
@@ -281,6 +281,14 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k?wait=5", "", "", "wait", "did you mean 5s?");
     refused("POST /locks/k?ttl=30", "", "", "ttl", "such as 30s; did you mean 30s?");
     refused("POST /locks/k?max_hold=0ms", "", "", "max_hold", "0ms came");
+    refused("POST /locks/k?ttl=600", "", "", "ttl", "did you mean 600ms?");
+    refused("POST /locks/k?ttl=070", "", "", "ttl", "did you mean 70ms?");
+    refused("POST /locks/k?wait=1500", "", "", "wait", "did you mean 1500ms?");
+    refused("POST /locks/k?max_hold=3600", "", "", "max_hold", "did you mean 3600s?");
+    refused("POST /locks/k?max_hold=7200000", "", "", "max_hold", "such as 10m");
+    cr_assert_null(strstr(detail(), "did you mean"), "%s", detail());
+    refused("POST /locks/k?ttl=99999999999999999999", "", "", "ttl", "such as 30s");
+    cr_assert_null(strstr(detail(), "did you mean"), "%s", detail());
     refused("POST /locks/k?renew=me", "", "", "renew", "agent or caller");
     refused("POST /locks/k?label=a%0Ab", "", "", "label", "without control characters");
     refused("POST /locks/k?label=%FF", "", "", "label", "parameter label");
@@ -295,7 +303,7 @@ Test(requests, bad_parameters, .init = stage_play, .fini = stage_close)
     cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
     refused("POST /locks/k", JSON, "{\"owner\":1234567890123456}", "owner", "not a string");
     cr_assert_null(strstr(reply.body, "1234567890123456"), "an owner is secret: %s", reply.body);
-    refused("GET /locks/k?watch=no", "", "", "watch", "no value, or true");
+    refused("GET /locks/k?watch=no", "", "", "watch", "no value, true, or key");
     refused("GET /locks?limit=0", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=1001", "", "", "limit", "from 1 to 1000");
     refused("GET /locks?limit=99999999999", "", "", "limit", "from 1 to 1000");
@@ -308,6 +316,11 @@ Test(requests, bad_bodies, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "5 came, not a string");
     refused("POST /locks/k", JSON, "{\"ttl\":5}", "ttl", "did you mean 5s?");
     refused("POST /locks/k", JSON, "{\"max_hold\":600}", "max_hold", "did you mean 600s?");
+    refused("POST /locks/k", JSON, "{\"ttl\":5000}", "ttl", "did you mean 5s?");
+    refused("POST /locks/k", FORM, "{\"ttl\":\"5s\"}", "",
+            "the header Content-Type: application/json");
+    refused("POST /locks/k", FORM, "\n {\"token\":\"" A_TOKEN "\"}", "", "begins with a brace");
+    cr_assert_null(strstr(reply.body, "abcd0000"), "a token is secret: %s", reply.body);
     refused("POST /locks/k", JSON, "{\"ttl\":30}", "ttl", "30 came, not a string");
     refused("POST /locks/k", JSON, "{\"ttl\":null}", "ttl", "null came, not a string");
     refused("POST /locks/k", JSON, "{\"ttl\":\"3s\",\"ttl\":\"4s\"}", "ttl", "came twice");
@@ -317,6 +330,35 @@ Test(requests, bad_bodies, .init = stage_play, .fini = stage_close)
     refused("POST /locks/k", JSON, "{\"label\":\"a\\u0000b\"}", "", "the body is not JSON");
     refused("POST /locks/k", JSON, "{\"a\":\"\\u\xd0\x9c\"}", "", "the body is not JSON");
     cr_assert_eq(stage.submitted, 0);
+}
+
+/* The core reduces a max_hold above the policy's. The caller would lose its lock early, so the API
+ * refuses it. */
+Test(requests, max_hold_above_that_of_the_policy, .init = stage_play, .fini = stage_close)
+{
+    refused("POST /locks/k?max_hold=24h", "", "", "max_hold",
+            "24h came; allowed: above 0, up to 10m, which is max_hold of the key's policy");
+    refused("POST /locks/k?max_hold=600001ms", "", "", "max_hold", "up to 10m");
+    refused("POST /locks/k?bind=connection&max_hold=61m", "", "", "max_hold",
+            "61m came; allowed: above 0, up to 1h, which is max_hold_bound of the key's policy");
+    cr_assert_eq(stage.submitted, 0);
+    stage.answer = a_hold(ANSWER_GRANTED);
+    ask("POST /locks/k?max_hold=10m", "", "");
+    expect(201, "");
+    cr_assert_eq(stage.last.acquire.max_hold_ms, 600000);
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD, .occupant.left_ms = -1};
+    ask("POST /locks/k?bind=connection&max_hold=1h", "", "");
+    expect(409, "lock_held");
+    cr_assert_eq(stage.last.acquire.max_hold_ms, 3600000);
+}
+
+Test(requests, a_body_without_its_content_type, .init = stage_play, .fini = stage_close)
+{
+    ask("POST /locks/k", "", "{\"ttl\":\"5s\"}");
+    expect(415, "unsupported_media_type");
+    cr_assert_not_null(strstr(detail(), "Content-Type: none; "), "%s", detail());
+    cr_assert_not_null(strstr(detail(), "application/json (a body like {\"ttl\":\"5s\"})"), "%s",
+                       detail());
 }
 
 Test(requests, long_parameters, .init = stage_play, .fini = stage_close)
@@ -331,6 +373,29 @@ Test(requests, long_parameters, .init = stage_play, .fini = stage_close)
     ask("POST /locks/k?label=1234567890123456789012345678901234567890123456789012345678901234", "",
         "");
     cr_assert_eq(strlen(stage.last_label), LIMIT_LABEL_BYTES);
+}
+
+/* A PUT without a label changes none. An empty one would say neither this nor that. */
+Test(requests, d3_9_a_put_names_a_label_in_three_forms, .init = stage_play, .fini = stage_close)
+{
+    static const char *const tokens[] = {"Lock-Token: " A_TOKEN "\r\n",
+                                         "Lock-Token: " A_TOKEN "\r\n" FORM,
+                                         "Lock-Token: " A_TOKEN "\r\n" JSON};
+    static const char *const bodies[] = {"", "label=10.0.0.7%3A80", "{\"label\":\"10.0.0.7:80\"}"};
+    static const char *const empty[] = {"", "label=", "{\"label\":\"\"}"};
+    stage.answer = a_hold(ANSWER_RENEWED);
+    for (unsigned i = 0; i < 3; i++) {
+        ask(i == 0 ? "PUT /locks/k?label=10.0.0.7:80" : "PUT /locks/k", tokens[i], bodies[i]);
+        expect(200, "");
+        cr_assert_str_eq(stage.last_label, "10.0.0.7:80");
+        ask("PUT /locks/k", tokens[0], "");
+        expect(200, "");
+        cr_assert_str_eq(stage.last_label, "");
+        int submitted = (int)stage.submitted;
+        refused(i == 0 ? "PUT /locks/k?label=" : "PUT /locks/k", tokens[i], empty[i], "label",
+                "allowed in PUT: 1 to 64 bytes");
+        cr_assert_eq((int)stage.submitted, submitted);
+    }
 }
 
 Test(requests, tokens, .init = stage_play, .fini = stage_close)

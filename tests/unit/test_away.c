@@ -1,9 +1,10 @@
 /* Masters that were away for longer than the lease, as timelines (R7). */
 #include "core_rig.h"
 
-/* A lease of 10 s that was granted at 0 and not renewed since is over at 10,102 ms at the latest,
- * and at 9,898 ms at the earliest. */
-enum { LATE_US = 10102000, EARLY_US = 9898000 };
+/* A lease of 10 s that was granted at 0 and not renewed since is over at 10,203 ms at the latest
+ * (native commands may set it for twice node_timeout more, R24), and at 9,898 ms at the earliest. A
+ * lease that was renewed at 0 is over at 10,102 ms at the latest. */
+enum { LATE_US = 10203000, RENEWED_LATE_US = 10102000, EARLY_US = 9898000 };
 
 static uint32_t requests;
 static struct token token;
@@ -225,9 +226,9 @@ Test(away, nothing_is_repaired_before_a_quorum_has_shown_that_it_goes_on)
 {
     begin_hold();
     at_ms(9000), renewal(0x1e, 0);
-    at_ms(10300), renewal(0x1e, 0x01); /* the last quorum was before that */
-    at_ms(10352), renewal(0x1e, 0x01); /* sent 250 ms after it was over: a release's time */
-    at_ms(10353), repair(0x01, VOTE_REPAIRED);
+    at_ms(10401), renewal(0x1e, 0x01); /* the last quorum was before that */
+    at_ms(10453), renewal(0x1e, 0x01); /* sent 250 ms after it was over: a release's time */
+    at_ms(10454), repair(0x01, VOTE_REPAIRED);
 }
 
 Test(away, a_quorum_of_too_early_a_round_shows_nothing)
@@ -248,8 +249,8 @@ Test(away, nothing_is_repaired_while_another_master_denies)
         at_ms(ms), renewal(0x1e, 0);
     at_ms(12000), renewal(0x1c, 0x02); /* 1 confirmed at 9 s: a no until 19,102 ms */
     at_ms(15000), renewal(0x1c, 0x03);
-    at_us(LATE_US + 8999999), renewal(0x1c, 0x03);
-    at_us(LATE_US + 9000000), renew(30, "k", token);
+    at_us(RENEWED_LATE_US + 8999999), renewal(0x1c, 0x03);
+    at_us(RENEWED_LATE_US + 9000000), renew(30, "k", token);
     expect_send(OP_RENEW, 0x1e); /* no quorum has shown anything about 1 yet */
     expect_send(OP_REPAIR, 0x01);
     reply(OP_RENEW, 0x1c, VOTE_YES);
@@ -313,6 +314,27 @@ Test(away, confirmed_counts_a_silent_master_no_longer_than_its_lease)
     cr_assert_eq(confirmed(), 5);
     at_us(EARLY_US);
     cr_assert_eq(confirmed(), 4);
+}
+
+/* A master that is down may have lost its keys with its process: nothing is certain of it until it
+ * is back in the same epoch. */
+Test(away, confirmed_counts_no_master_that_is_down)
+{
+    begin_hold();
+    at_ms(1000), renewal(ALL, 0);
+    at_ms(2000), master_is(0, EVENT_MASTER_DOWN, 1);
+    cr_assert_eq(confirmed(), 4);
+    read_key(30, "k");
+    expect_send(OP_READ, 0x1e);
+    reply(OP_READ, 0x1e, VOTE_YES);
+    expect_answer(30, ANSWER_STATE);
+    cr_assert_eq(rig.answer.hold.confirmed, 4);
+    master_is(1, EVENT_MASTER_DOWN, 1);
+    cr_assert_eq(confirmed(), 3);
+    at_ms(2500), master_is(0, EVENT_MASTER_UP, 1);
+    cr_assert_eq(confirmed(), 4, "it is back with its keys");
+    master_is(1, EVENT_MASTER_UP, 2);
+    cr_assert_eq(confirmed(), 4, "it is back without them");
 }
 
 /* A yes that came late is of a lease that began as early as any other's. */

@@ -294,6 +294,7 @@ Test(config, a_file_with_only_redis_has_all_defaults)
     cr_expect_eq(config.socket_mode, 0660u);
     cr_expect_eq(config.log_level, LOG_INFO);
     cr_expect_eq(config.log_format, LOG_AUTO);
+    cr_expect_eq(config.metrics_detail, METRICS_FULL);
     cr_expect_eq(config.shutdown_grace_ms, 5000);
     cr_expect_not(config.shutdown_release);
 }
@@ -359,6 +360,7 @@ Test(config, every_key_reaches_its_field)
     cr_expect_eq(config.socket_mode, 0600u);
     cr_expect_eq(config.log_level, LOG_DEBUG);
     cr_expect_eq(config.log_format, LOG_JSON);
+    cr_expect_eq(config.metrics_detail, METRICS_BASIC);
     cr_expect_eq(config.shutdown_grace_ms, 0);
     cr_expect(config.shutdown_release);
 }

@@ -380,6 +380,16 @@ static long long bytes_read(void)
     return bytes;
 }
 
+/* False on a file system that takes a hole for data, as fuse-overlayfs of Docker does. */
+static bool file_system_names_holes(void)
+{
+    const int fd = open(stage.path, O_RDONLY | O_CLOEXEC);
+    cr_assert_geq(fd, 0);
+    const bool names_them = lseek(fd, (off_t)1 << 30, SEEK_DATA) != (off_t)1 << 30;
+    close(fd);
+    return names_them;
+}
+
 /* It has no more cells than the largest table has slots. */
 Test(journal, a_sparse_file_is_not_read_to_its_end)
 {
@@ -389,7 +399,8 @@ Test(journal, a_sparse_file_is_not_read_to_its_end)
     cr_assert_eq(truncate(stage.path, (off_t)200 << 30), 0);
     open_it(), read_again();
     cr_assert_eq(stage.count, 1);
-    cr_assert_lt(bytes_read() - before, 64 * CELL, "the hole is not read");
+    const long long most = file_system_names_holes() ? 64 : LIMIT_LOCK_SLOTS + 64;
+    cr_assert_lt(bytes_read() - before, most * CELL, "the hole is not read");
 }
 
 /* The kernel names the page that has data. The cell of slot 5003 is the first one of its page. */

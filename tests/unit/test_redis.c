@@ -284,6 +284,22 @@ Test(loss, a_frozen_master_is_disconnected_after_a_second_and_blocks_nobody)
     server_remove(&two);
 }
 
+/* D5.2: a master that has many agents to greet may be silent for longer with each try. Otherwise
+ * the agents would end each other's greetings. */
+Test(loss, a_greeting_may_wait_for_the_greetings_of_others, .timeout = 20)
+{
+    begin(&one, NULL);
+    uint64_t before = redis_master(rig.redis, 0, 0).reconnects;
+    kill(one.pid, SIGSTOP);
+    for (uint64_t from = uv_hrtime(); uv_hrtime() - from < 5000000000;)
+        uv_run(&rig.loop, UV_RUN_ONCE);
+    uint64_t tries = redis_master(rig.redis, 0, 0).reconnects - before;
+    kill(one.pid, SIGCONT);
+    cr_assert(tries == 1 || tries == 2, "%d tries", (int)tries);
+    RUN_UNTIL(is_up(0), 2000);
+    end(&one);
+}
+
 /* R3: a command is in flight each time that silence is checked, and each reply ends the silence. */
 Test(loss, a_slow_master_that_replies_is_not_silent, .timeout = 20)
 {

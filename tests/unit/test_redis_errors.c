@@ -261,6 +261,11 @@ Test(errors, classes_with_and_without_what_eval_adds)
         {"NOSCRIPT No matching script. Please use EVAL.", REDIS_OUTCOME_NOSCRIPT},
         {"NOREPLICAS Not enough good replicas to write. script: 01, on @user_script:1.",
          REDIS_OUTCOME_NOREPLICAS},
+        {"ERR unknown command 'EVALSHA', with args beginning with: '01' ", REDIS_OUTCOME_NOCOMMAND},
+        {"ERR unknown subcommand 'SETNAME'. Try CLIENT HELP.", REDIS_OUTCOME_NOCOMMAND},
+        /* A part of the script may have run. */
+        {"ERR Unknown Redis command called from script script: 01, on @user_script:9.",
+         REDIS_OUTCOME_OTHER},
         {"BUSYKEY Target key name already exists.", REDIS_OUTCOME_OTHER},
         {"ERR value is not an integer", REDIS_OUTCOME_OTHER},
         {"", REDIS_OUTCOME_OTHER},
@@ -269,9 +274,17 @@ Test(errors, classes_with_and_without_what_eval_adds)
         cr_assert_eq(outcome_of_error(cases[i].text), cases[i].outcome, "%s", cases[i].text);
     char says[160];
     outcome_describe(REDIS_OUTCOME_OTHER,
-                     "ERR unknown command 'X', with args beginning with: 'secret'\n", says,
+                     "ERR unknown thing 'X', with args beginning with: 'secret'\n", says,
                      sizeof(says));
-    cr_assert_str_eq(says, "unexpected answer: ERR unknown command 'X'");
+    cr_assert_str_eq(says, "unexpected answer: ERR unknown thing 'X'");
+    static const char script[] = "ERR ACL failure in script: User lockagent has no permissions";
+    outcome_describe(outcome_of_error(script), script, says, sizeof(says));
+    cr_assert_str_eq(says, "noperm: the ACL does not allow what the scripts need");
+    outcome_describe(REDIS_OUTCOME_OTHER, "ERR Unknown command called from script", says,
+                     sizeof(says));
+    cr_assert_str_eq(says, "other: a script needs a command that the server does not have");
+    outcome_describe(REDIS_OUTCOME_OTHER, NULL, says, sizeof(says));
+    cr_assert_str_eq(says, "other");
 }
 
 /* A reply that no script promises is unknown: the command may have been done. */

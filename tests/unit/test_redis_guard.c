@@ -7,6 +7,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "agent/redis/internal.h"
 #include "redis_rig.h"
 
 static struct server one;
@@ -119,7 +120,7 @@ Test(redis_guard, d5_3_trust_makes_no_guess_of_what_was_told)
     long long now_ms = (long long)time(NULL) * 1000;
     ask(&one, "HSET lockagent:marker told 1 since %lld longer_since %lld max_ttl 60000", now_ms,
         now_ms);
-    RUN_UNTIL(view().guarded_ms > 50000, 3000);
+    RUN_UNTIL(view().guarded_ms > 50000, 7000); /* The group is idle (D5.3). */
     cr_assert_eq(redis_trust(rig.config, keep_words), 0, "%s", trust_said);
     cr_assert_str_eq(ask(&one, "HGET lockagent:marker told"), "1");
     cr_assert_str_eq(trust_said, "trusted: 0 other masters remembered, 1 are needed");
@@ -133,14 +134,15 @@ static bool has_marker(void)
     return strcmp(ask(&one, "EXISTS lockagent:marker"), "1") == 0;
 }
 
-/* A master without memory refuses the question for its marker. It is asked again and again. */
+/* A master without memory refuses the question for its marker. It is asked again and again, and for
+ * the first time within 5 s, because the group is idle. */
 Test(redis_guard, a_refused_question_is_not_the_last_one)
 {
     begin_guarded(/* durable= */ true, /* started= */ false);
     RUN_UNTIL(view().votes, 4000);
     ask(&one, "CONFIG SET maxmemory 1");
     ask(&one, "FLUSHALL");
-    for (uint64_t from = uv_hrtime(); uv_hrtime() - from < 2500000000;)
+    for (uint64_t from = uv_hrtime(); uv_hrtime() - from < 6000000000;)
         uv_run(&rig.loop, UV_RUN_ONCE);
     cr_assert_not(has_marker());
     ask(&one, "CONFIG SET maxmemory 0");
@@ -181,6 +183,28 @@ Test(redis_guard, d5_3_a_busy_master_has_not_restarted)
     cr_assert(view().votes, "%s", view().reason);
     cr_assert_eq(last_of(EVENT_MASTER_UP, 0)->epoch, epoch);
     redisFree(stuck);
+    end(&one);
+}
+
+/* D5.3: the group is idle, and no question is due for at least a second. */
+static bool is_idle_for_a_second(void)
+{
+    const struct guard *guard = &rig.redis->guards[0];
+    int64_t asked_us = instant_us_between(guard->masters[0].asked_at, redis_now());
+    return !guard->masters[0].asked && !instant_before(redis_now(), guard->idle_from) &&
+           asked_us > 1500000 && asked_us < 3500000;
+}
+
+/* D5.3: the master looks at its marker before the first command of an idle group. The marker names
+ * another run, and the vote that the agent knows is still there. */
+Test(redis_guard, d5_3_a_question_precedes_the_first_command_of_an_idle_group)
+{
+    begin_guarded(/* durable= */ false, /* started= */ false);
+    RUN_UNTIL(view().votes, 5000);
+    RUN_UNTIL(is_idle_for_a_second(), 12000);
+    ask(&one, "HSET lockagent:marker run another");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_GUARDED);
+    RUN_UNTIL(view().guarded_ms > 0, 1000);
     end(&one);
 }
 

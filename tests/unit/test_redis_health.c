@@ -148,3 +148,67 @@ Test(redis_health, r21_a_replica_that_reported_2_s_ago_keeps_up)
                      said[i].lag, masters[0].health.replicas);
     }
 }
+
+/* ---- many clients of one master ---- */
+
+Test(redis_health, d5_2_the_spread_of_tries_follows_the_number_of_clients)
+{
+    cr_assert_eq(master_spread_ms(0), 0u);
+    cr_assert_eq(master_spread_ms(250), 100u);
+    cr_assert_eq(master_spread_ms(10000), 4000u);
+    cr_assert_eq(master_spread_ms(12501), 5000u);
+    cr_assert_eq(master_spread_ms(UINT32_MAX), 5000u);
+}
+
+static uint64_t backoff_ms(uint32_t failures, uint32_t clients)
+{
+    struct master *master = &masters[0];
+    master->failures = failures;
+    master->health.clients = clients;
+    master_start_backoff(master);
+    cr_assert_eq(master->failures, failures + 1);
+    return uv_timer_get_due_in(&master->timer);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    (void)timer;
+}
+
+Test(redis_health, d5_2_all_tries_but_the_first_are_spread)
+{
+    uv_loop_t loop;
+    uint64_t least_ms = UINT64_MAX, most_ms = 0;
+    begin_with_clocks(1, (const int[]){0});
+    cr_assert_eq(uv_loop_init(&loop), 0);
+    uv_timer_init(&loop, &masters[0].timer);
+    masters[0].on_timer = on_timer;
+    health_take_info(&masters[0], "# Clients\r\nconnected_clients:10000\r\n");
+    cr_assert_eq(masters[0].health.clients, 10000u);
+    for (unsigned i = 0; i < 300; i++) {
+        cr_assert_leq(backoff_ms(0, 10000), 20u, "the first one comes soon");
+        cr_assert_leq(backoff_ms(1, 0), 40u);
+        uint64_t ms = backoff_ms(9, 10000);
+        least_ms = ms < least_ms ? ms : least_ms;
+        most_ms = ms > most_ms ? ms : most_ms;
+    }
+    cr_assert(least_ms < 600 && most_ms > 3900 && most_ms <= 4500, "%d to %d ms", (int)least_ms,
+              (int)most_ms);
+    uv_close((uv_handle_t *)&masters[0].timer, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+}
+
+Test(redis_health, d5_2_a_master_that_greets_others_may_be_silent_for_longer)
+{
+    begin_with_clocks(1, (const int[]){0});
+    masters[0].silence_ms = 1000;
+    cr_assert_eq(master_greets_others_ms(&masters[0]), 0u);
+    masters[0].health.clients = 10000;
+    cr_assert_eq(master_greets_others_ms(&masters[0]), 4000u);
+    masters[0].health.clients = 0;
+    masters[0].failures = 3;
+    cr_assert_eq(master_greets_others_ms(&masters[0]), 3000u);
+    masters[0].failures = UINT32_MAX;
+    cr_assert_eq(master_greets_others_ms(&masters[0]), 5000u);
+}

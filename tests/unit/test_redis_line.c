@@ -12,7 +12,7 @@ static struct stage {
     struct line line;
     struct config_address address;
     int listener, peer;
-    bool connected, ended, closed, awaits, busy, closes_as_it_hears;
+    bool connected, ended, closed, awaits, busy, closes_as_it_hears, more_follow;
     enum redis_fault fault;
     char why[160];
     unsigned heard, heard_this_turn, most_in_a_turn;
@@ -29,7 +29,7 @@ static bool awaits(const void *owner)
     return ((const struct stage *)owner)->awaits;
 }
 
-static void on_heard(void *owner, const redisReply *reply)
+static bool on_heard(void *owner, const redisReply *reply)
 {
     struct stage *at = owner;
     at->heard++;
@@ -39,6 +39,7 @@ static void on_heard(void *owner, const redisReply *reply)
     for (size_t i = 0; at->closes_as_it_hears && i < reply->elements; i++)
         at->sum += reply->element[i]->integer;
     at->sum += reply->type == REDIS_REPLY_INTEGER ? reply->integer : (long long)reply->elements;
+    return !at->more_follow;
 }
 
 static void on_ended(void *owner, enum redis_fault fault, const char *why)
@@ -139,6 +140,23 @@ Test(line, so_many_replies_a_turn_and_none_is_lost)
     cr_assert_eq(stage.most_in_a_turn, LINE_REPLIES_A_TURN);
     peer_says(":5\r\n");
     TURN_UNTIL(stage.heard == REPLIES + 1);
+    cr_assert_not(stage.ended);
+    close_stage();
+}
+
+/* R24: the replies to the commands before EXEC count with EXEC's. */
+Test(line, r24_replies_before_the_last_one_to_a_command_do_not_count)
+{
+    enum { REPLIES = LINE_READ_BYTES / 4 };
+    char text[LINE_READ_BYTES + 1] = "";
+    cr_assert_gt(REPLIES, LINE_REPLIES_A_TURN);
+    open_stage();
+    stage.more_follow = true;
+    for (unsigned i = 0; i < REPLIES; i++)
+        memcpy(text + 4 * i, ":1\r\n", 5);
+    peer_says(text);
+    TURN_UNTIL(stage.heard == REPLIES);
+    cr_assert_eq(stage.most_in_a_turn, REPLIES);
     cr_assert_not(stage.ended);
     close_stage();
 }

@@ -132,7 +132,8 @@ Test(numbers, d5_3_a_vote_tells_whether_the_numbers_are_between_floor_and_top)
         .seen = true, .last = {.top = TOP, .floor = FLOOR, .vote = "=" KNOWN}};
     for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         char bytes[ASKING_VOTE_BYTES], expected[ASKING_VOTE_BYTES];
-        struct text said = asking_vote(bytes, &guard, 0, (struct instant){0}, &rows[i].proposals);
+        struct text said =
+            asking_vote(bytes, &guard, 0, (struct instant){0}, OP_ACQUIRE, &rows[i].proposals);
         int len = snprintf(expected, sizeof(expected), "$%zu\r\n%c" KNOWN "\r\n", strlen("=" KNOWN),
                            rows[i].mark);
         cr_assert_eq(said.len, (size_t)len, "%u", i);
@@ -273,12 +274,13 @@ static bool says_guarded(redisReply *reply)
     return guarded;
 }
 
+static char known_vote[100]; /* The vote that the agent knows. */
+
 /* `is_guarded` asks a script about a key that is not there. The answer is certain only from a
  * master that has a vote and has followed no other server since. */
 static void expect_certain_with_a_vote(bool (*is_guarded)(enum script_id), enum script_id script)
 {
-    char known[100];
-    vote_with_replid(known);
+    vote_with_replid(known_vote);
     cr_assert_not(is_guarded(script), "%s", redis_scripts[script].name);
     follow_another();
     cr_assert(is_guarded(script), "%s", redis_scripts[script].name);
@@ -330,7 +332,8 @@ static bool adoption_is_guarded(enum script_id script)
                                  script == SCRIPT_EXTEND_RW ? "w:" A40 AGENT "7:me"
                                                             : A40 AGENT "7:me",
                                  "10000",
-                                 "7"};
+                                 "7",
+                                 known_vote};
     return says_guarded(run(sizeof(words) / sizeof(words[0]), words));
 }
 
@@ -341,6 +344,23 @@ Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_adopte
     begin(&one, NULL);
     for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++)
         expect_certain_with_a_vote(adoption_is_guarded, scripts[i]);
+    end(&one);
+}
+
+/* R24: nor does a master with another vote than the agent knows: it may have forgotten since. */
+Test(numbers, r24_a_master_with_another_vote_does_not_know_what_is_adopted)
+{
+    static const enum script_id scripts[] = {SCRIPT_EXTEND, SCRIPT_EXTEND_RW};
+    static const char *const others[] = {"", "=another:e:0000000000000000"};
+    begin(&one, NULL);
+    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        for (unsigned other = 0; other < sizeof(others) / sizeof(others[0]); other++) {
+            vote_with_replid(known_vote);
+            cr_assert_not(adoption_is_guarded(scripts[i]));
+            strcpy(known_vote, others[other]);
+            cr_assert(adoption_is_guarded(scripts[i]), "%s", known_vote);
+        }
+    }
     end(&one);
 }
 

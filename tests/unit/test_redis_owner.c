@@ -88,6 +88,84 @@ Test(redis_owner, what_another_agent_owns_is_moved_and_stays_as_it_is)
     end(&one);
 }
 
+/* R25: no operation of an unlocked hold creates its key. Another hold does not meet the
+ * tombstone. */
+Test(redis_owner, r25_an_unlocked_hold_is_never_repaired)
+{
+    begin_held();
+    ask(&one, "SET lockagent:unlocked:010101010101:lock:k deleted");
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES); /* Not read. */
+    ask(&one, "DEL lock:k");
+    static const enum op ops[] = {OP_RENEW, OP_RESUME, OP_REPAIR};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct record got = exchange(ops[i], 0, item_of("k", 1, BIG));
+        cr_assert_eq(got.vote, VOTE_UNLOCKED, "%s: %s", op_name(ops[i]), vote_name(got.vote));
+        cr_assert_null(ask(&one, "GET lock:k"));
+    }
+    cr_assert_eq(exchange(OP_ADOPT, 0, item_of("k", 1, BIG)).vote, VOTE_ABSENT);
+    cr_assert_eq(exchange(OP_REPAIR, 0, item_of("l", 1, BIG)).vote, VOTE_REPAIRED);
+    cr_assert_eq(exchange(OP_REPAIR, 0, item_of("k", 2, BIG + 1)).vote, VOTE_REPAIRED);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_UNLOCKED); /* Not held. */
+    end(&one);
+}
+
+/* ---- a label that changes (D3.9) ------------------------------------------------------------- */
+
+static struct send_item labelled(struct send_item item, const char *label)
+{
+    item.label = (struct text){label, strlen(label)};
+    return item;
+}
+
+/* Also one that the label before begins with: the whole value is compared. */
+Test(redis_owner, d3_9_a_renewal_writes_the_label_and_no_other_part)
+{
+    begin_held();
+    static const struct {
+        enum op op;
+        const char *label, *stored;
+    } steps[] = {{OP_RENEW, "leader", "leader"}, {OP_RENEW, "lead", "lead"},
+                 {OP_RENEW, "", "lead"},         {OP_RESUME, "resumed", "resumed"},
+                 {OP_REPAIR, "kept", "kept"},    {OP_REPAIR, "", "kept"},
+                 {OP_ADOPT, "", "kept"},         {OP_ADOPT, "adopted", "adopted"},
+                 {OP_RAISE, "", "adopted"}};
+    for (unsigned i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
+        char value[128];
+        struct record got =
+            exchange(steps[i].op, 0, labelled(item_of("k", 1, BIG), steps[i].label));
+        cr_assert_eq(got.vote, VOTE_YES, "step %u: %s", i, vote_name(got.vote));
+        snprintf(value, sizeof(value), "%s%s%s:%s", A40, AGENT, BIG_TEXT, steps[i].stored);
+        expect_stored(value, BIG_TEXT);
+        long left_ms = ask_number(&one, "PTTL", "lock:k");
+        cr_assert(left_ms > 5000 && left_ms <= 10000, "step %u: %ld ms", i, left_ms);
+    }
+    ask(&one, "DEL lock:k");
+    cr_assert_eq(exchange(OP_REPAIR, 0, labelled(item_of("k", 1, BIG), "new")).vote, VOTE_REPAIRED);
+    expect_stored(A40 AGENT BIG_TEXT ":new", BIG_TEXT);
+    end(&one);
+}
+
+/* Neither a former holder, nor an agent that the hold has left, nor a wrong number writes it. */
+Test(redis_owner, d3_9_a_late_command_leaves_the_label_of_another_holder)
+{
+    begin_held();
+    static const enum op ops[] = {OP_RENEW, OP_RESUME, OP_REPAIR, OP_ADOPT, OP_RAISE};
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct send_item former = labelled(item_of("k", 2, BIG - 1), "former");
+        cr_assert_eq(exchange(ops[i], 0, former).vote, VOTE_TAKEN, "%s", op_name(ops[i]));
+        expect_stored(A40 AGENT BIG_TEXT ":me", BIG_TEXT);
+    }
+    for (unsigned i = 0; ops[i] != OP_ADOPT; i++) {
+        struct send_item moved = labelled(by_other(item_of("k", 1, BIG)), "former");
+        cr_assert_eq(exchange(ops[i], 0, moved).vote, VOTE_MOVED, "%s", op_name(ops[i]));
+        expect_stored(A40 AGENT BIG_TEXT ":me", BIG_TEXT);
+    }
+    struct send_item wrong = labelled(item_of("k", 1, BIG + 1), "wrong");
+    cr_assert_eq(exchange(OP_ADOPT, 0, wrong).vote, VOTE_MISNUMBERED);
+    expect_stored(A40 AGENT BIG_TEXT ":me", BIG_TEXT);
+    end(&one);
+}
+
 Test(redis_owner, what_the_holder_asks_for_is_deleted_whoever_owns_it)
 {
     begin_held();

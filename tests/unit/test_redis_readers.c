@@ -101,6 +101,27 @@ Test(readers_scripts, d3_3_a_late_release_of_its_own_spares_what_was_adopted)
     end(&one);
 }
 
+/* The entry's name changes with its label (D3.9). Mode, lease and other entries stay. */
+Test(readers_scripts, d3_9_a_renewal_gives_the_entry_another_label)
+{
+    begin(&one, NULL);
+    struct record first = reads(ANNA);
+    cr_assert_eq(reads(BERT).vote, VOTE_YES);
+    static const enum op ops[] = {OP_RENEW, OP_REPAIR, OP_ADOPT};
+    static const char *const labels[] = {"starts", "leads", "drains"};
+    for (unsigned i = 0; i < 3; i++) {
+        struct send_item item = entry(ANNA, MODE_READ, first.fence);
+        item.label = (struct text){labels[i], strlen(labels[i])};
+        cr_assert_eq(exchange(ops[i], 0, item).vote, VOTE_YES, "%s", op_name(ops[i]));
+        cr_assert_eq(ask_number(&one, "ZCARD", "lock:k"), 2);
+        item.label = (struct text){"", 0};
+        struct record got = exchange(OP_ADOPT, 0, item);
+        cr_assert_str_eq(got.holder, labels[i]);
+        cr_assert_eq(got.mode, MODE_READ);
+    }
+    end(&one);
+}
+
 /* An adoption asks for exactly the number. So it proves that no caller wrote in between. */
 Test(readers_scripts, r19_reads_leave_the_number_as_it_is_and_a_write_raises_it)
 {

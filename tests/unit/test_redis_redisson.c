@@ -145,6 +145,22 @@ Test(redisson, an_adoption_writes_its_agents_name)
     end(&one);
 }
 
+/* The field has another name after it. Java never sees two holders, nor none. */
+Test(redisson, d3_9_a_renewal_gives_the_field_another_label)
+{
+    begin(&one, NULL);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, java_item("k", 1, BIG)).vote, VOTE_YES);
+    struct send_item item = java_item("k", 1, BIG);
+    item.label = (struct text){"leader", 6};
+    cr_assert_eq(exchange(OP_RENEW, 0, item).vote, VOTE_YES);
+    cr_assert_str_eq(ask(&one, "HGET lock:k %s:000000a1:%s:leader", A40, BIG_TEXT), "1");
+    cr_assert_eq(ask_number(&one, "HLEN", "lock:k"), 2);
+    cr_assert_gt(ask_number(&one, "PTTL", "lock:k"), 0);
+    cr_assert_eq(exchange(OP_RENEW, 0, java_item("k", 1, BIG)).vote, VOTE_YES);
+    expect_hash(BIG_TEXT, "000000a1");
+    end(&one);
+}
+
 Test(redisson, r7_nothing_shortens)
 {
     begin(&one, NULL);

@@ -1,6 +1,7 @@
 /* How the scripts recognise the holder, on a real redis-server. A token that differs in one digit
  * is refused, and the guard lets only the holder's own hand-over pass. A doubled acquire and the
  * number of a repair are here too. */
+#include "agent/redis/internal.h"
 #include "redis_rig.h"
 
 #define TICKETS "lockagent:ticket:lock:k"
@@ -136,14 +137,27 @@ Test(tokens, d3_a_master_that_may_have_forgotten_tells_a_delete_nothing)
             cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0", "it is deleted all the same");
         }
     }
-    ask(&one, "SET " VOTE_KEY " 1");
+    ask(&one, "SET " VOTE_KEY " =1");
     for (unsigned format = 0; format < 4; format++) {
         struct send_item item = strangers(format, true);
         cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_ABSENT, "%u", format);
+        /* An adoption and a resumption count only with the vote that the agent knows (R24). */
+        char *known = rig.redis->guards[0].masters[0].last.vote;
+        strcpy(known, "=2");
+        cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_GUARDED, "%u", format);
+        strcpy(known, "=1");
         cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_ABSENT, "%u", format);
         item.numbered = false;
         cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_ABSENT, "%u", format);
         cr_assert_eq(exchange(OP_REPAIR, 0, item).vote, VOTE_REPAIRED, "%u", format);
+        strcpy(known, "=2"); /* The same if the key is there. Its lease is extended. */
+        ask(&one, "PEXPIRE lock:k 5000");
+        cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_GUARDED, "%u", format);
+        cr_assert(format == 2 || strtol(ask(&one, "PTTL lock:k"), NULL, 10) > 5000, "%u", format);
+        cr_assert(format != 0 || exchange(OP_RESUME, 0, item).vote == VOTE_GUARDED);
+        strcpy(known, "=1");
+        cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_YES, "%u", format);
+        cr_assert(format != 0 || exchange(OP_RESUME, 0, item).vote == VOTE_YES);
         cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES, "%u", format);
         cr_assert_str_eq(ask(&one, "EXISTS " VOTE_KEY), "1", "a release takes a key, not the vote");
     }

@@ -30,6 +30,14 @@ static void restore(struct noted_hold hold)
     step((struct event){.kind = EVENT_RESTORE, .restore = hold});
 }
 
+/* Expects that a request is answered when masters with a vote have confirmed the hold (R24). */
+static void expect_resumed(uint32_t request, enum answer answer)
+{
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, ALL, VOTE_YES);
+    expect_answer(request, answer);
+}
+
 static const struct effect_hold *noted(void)
 {
     for (size_t i = rig.count; i-- > 0;)
@@ -44,9 +52,9 @@ Test(restore, r7_a_watchdog_hold_is_renewed_at_once_and_the_first_renewal_create
     begin_with_journal();
     restore(a_hold(2000)), at_ms(1);
     cr_assert(is_listed("k"));
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x03, VOTE_ABSENT);
-    reply(OP_RENEW, 0x1c, VOTE_YES);
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, 0x03, VOTE_ABSENT);
+    reply(OP_RESUME, 0x1c, VOTE_YES);
     cr_assert(!noted()->hold.ended && noted()->hold.valid_until.us > rig.epoch_us + 2000000);
     expect_nothing();
     at_ms(250);
@@ -74,26 +82,26 @@ Test(restore, r7_what_no_quorum_has_confirmed_is_not_created_where_a_majority_fo
     struct noted_hold hold = a_hold(9000);
     hold.terms.ttl_ms = 10000;
     restore(hold), at_ms(1);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x03, VOTE_YES);
-    let_time_pass_until(OP_RENEW, 2000);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x04, VOTE_YES);
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, 0x03, VOTE_YES);
+    let_time_pass_until(OP_RESUME, 2000);
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, 0x04, VOTE_YES);
     for (uint8_t m = 0; m < 3; m++)
         master_is(m, EVENT_MASTER_UP, 9);
-    let_time_pass_until(OP_RENEW, 2000);
-    expect_send(OP_RENEW, ALL); /* no repair anywhere */
+    let_time_pass_until(OP_RESUME, 2000);
+    expect_send(OP_RESUME, ALL); /* no repair anywhere */
 }
 
 Test(restore, r7_a_quorum_that_does_not_confirm_leaves_it_to_end)
 {
     begin_with_journal();
     restore(a_hold(2000)), at_ms(1);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x07, VOTE_ABSENT);
-    reply(OP_RENEW, 0x18, VOTE_YES);
-    let_time_pass_until(OP_RENEW, 500);
-    expect_send(OP_RENEW, ALL); /* again no repair */
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, 0x07, VOTE_ABSENT);
+    reply(OP_RESUME, 0x18, VOTE_YES);
+    let_time_pass_until(OP_RESUME, 500);
+    expect_send(OP_RESUME, ALL); /* again no repair */
     at_ms(1700);
     expect_lost(REASON_QUORUM_LOST);
 }
@@ -110,8 +118,8 @@ Test(restore, the_masters_may_come_up_later)
     for (uint8_t m = 0; m < 5; m++)
         master_is(m, EVENT_MASTER_UP, 2);
     rig.count = 0;
-    let_time_pass_until(OP_RENEW, 300);
-    expect_send(OP_RENEW, ALL);
+    let_time_pass_until(OP_RESUME, 300);
+    expect_send(OP_RESUME, ALL);
 }
 
 Test(restore, a_plain_lease_ends_when_it_was_to_end)
@@ -204,8 +212,8 @@ Test(restore, r15_a_lock_delay_is_cut_to_max_ttl)
     begin();
     rig.count = 0;
     restore(a_hold(2000)), at_ms(1);
-    expect_send(OP_RENEW, ALL);
-    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 60000);
+    expect_send(OP_RESUME, ALL);
+    cr_assert_eq(rig.sent[OP_RESUME].ttl_ms, 60000);
 }
 
 Test(restore, r14_too_late_for_any_renewal_it_is_lost_at_once)
@@ -221,7 +229,7 @@ Test(restore, a_hold_that_is_found_twice_is_one)
 {
     begin_with_journal();
     restore(a_hold(2000)), restore(a_hold(2000)), at_ms(1);
-    expect_send(OP_RENEW, ALL);
+    expect_send(OP_RESUME, ALL);
     expect_nothing();
     cr_assert_eq(core_stats(rig.core)->locks_held, 1);
 }
@@ -336,7 +344,7 @@ Test(restore, r11_as_many_releases_as_before)
     secret_take(&hold.metadata.owner, text("0123456789abcdef"));
     restore(hold), at_ms(1);
     acquire_as(1, "k", .owner = text("0123456789abcdef"));
-    expect_confirmed(1, ANSWER_REENTERED);
+    expect_resumed(1, ANSWER_REENTERED);
     acquire_as(2, "k", .owner = text("fedcba9876543210"));
     expect_answer(2, ANSWER_LOCK_HELD);
     release(3, "k", hold.token), release(4, "k", hold.token);
@@ -358,7 +366,7 @@ Test(restore, r11_the_count_of_an_owner_has_an_end)
     secret_take(&hold.metadata.owner, text("0123456789abcdef"));
     restore(hold), at_ms(1);
     acquire_as(1, "k", .owner = text("0123456789abcdef"));
-    expect_confirmed(1, ANSWER_REENTERED);
+    expect_resumed(1, ANSWER_REENTERED);
     acquire_as(2, "k", .owner = text("0123456789abcdef"));
     expect_confirmed(2, ANSWER_TOO_MANY_LOCKS);
     release(3, "k", hold.token);
@@ -380,7 +388,7 @@ Test(restore, d3_a_request_that_is_asked_again_after_a_restart)
     hold.terms.renew = RENEW_CALLER;
     restore(hold), at_ms(1);
     acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
-    expect_confirmed(1, ANSWER_REPEATED);
+    expect_resumed(1, ANSWER_REPEATED);
     cr_assert(token_same_random(&rig.answer.hold.token, &hold.token));
     acquire_as(2, "k", .ttl_ms = 2000, .idempotency = text("0123456789abcdef"));
     expect_answer(2, ANSWER_IDEMPOTENCY_MISMATCH);
@@ -459,7 +467,7 @@ Test(restore, d8_a_hold_that_was_delivered_is_renewed_after_a_second_restart_as_
     again.key = text("k"); /* its bytes were the core's */
     begin_with_journal();
     restore(again), at_ms(1);
-    expect_send(OP_RENEW, ALL);
+    expect_send(OP_RESUME, ALL);
     cr_assert(noted()->hold.delivered && noted()->hold.terms.renew == RENEW_AGENT);
 }
 
@@ -470,8 +478,8 @@ Test(restore, a_put_shows_that_its_caller_has_it)
     hold.delivered = false;
     restore(hold), at_ms(1);
     renew_with(1, "k", hold.token, (struct event_renew){.ttl_ms = 3000, .renew = RENEW_AGENT});
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, ALL, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
     cr_assert(noted()->hold.delivered && noted()->hold.terms.renew == RENEW_AGENT);
 }
@@ -485,8 +493,8 @@ Test(restore, what_can_be_asked_for_again_goes_on)
     secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
     cr_assert(!core_is_doubtful(&hold));
     restore(hold), at_ms(1);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, ALL, VOTE_YES);
     cr_assert(!noted()->hold.delivered && noted()->hold.terms.renew == RENEW_AGENT);
 }
 

@@ -58,7 +58,7 @@ checksum/lockagent: {{ toYaml .Values.lockagent.config | sha256sum }}
 - name: lockagent-conf
   configMap: {name: {{ include "lockagent.name" . }}}
 - name: lockagent-password
-  secret: {secretName: {{ .Values.lockagent.passwordSecret }}}
+  secret: {secretName: {{ .Values.lockagent.passwordSecret }}, optional: true}
 - name: lockagent-journal
   emptyDir: {medium: Memory, sizeLimit: {{ .Values.lockagent.journalSize }}}
 {{- end }}
