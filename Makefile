@@ -40,7 +40,7 @@ lint: ## Formatting, clang-tidy, warnings of both compilers, shellcheck, and the
 	@export CC=clang; $(call configure,build-lint,-Dmutants=false)
 	@tests/lint/run build-lint
 
-asan: ## All tests again under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
+asan: ## The tests of C again under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
 	@deploy/install-deps.sh test
 	@$(call configure,build-asan,-Db_sanitize=address$(,)undefined -Db_lundef=false)
 	@ninja -C build-asan --quiet
@@ -74,7 +74,7 @@ sim-long: ## The same with five million new seeds (RUNS=...)
 
 coverage: ## What the simulator's schedules reach of the core, against the goals
 	@deploy/install-deps.sh coverage
-	@$(call configure,build-coverage,-Db_coverage=true --buildtype=debug -Dwerror=false)
+	@$(call configure,build-coverage,-Db_coverage=true -Dmutants=false -Dwerror=false)
 	@ninja -C build-coverage --quiet tests/sim/sim tests/sim/sim_tight tests/guard/guard_world
 	@tests/coverage/run.py build-coverage
 

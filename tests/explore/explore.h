@@ -203,7 +203,6 @@ struct script {
         tells_end_first;
     uint8_t quick_bound; /* in `make test` */
     uint8_t bound;       /* in `make explore`, in one order of delivery; */
-    bool is_slow;        /* not in CI */
     bool each_order;     /* without a fault in every order as well */
 };
 /* The scripts of one subject. */

@@ -40,13 +40,13 @@ static int usage(void)
     return 2;
 }
 
-/* For run.py: name, subject, bound, `slow` or nothing, bound of the orders. */
+/* For run.py: name, subject, bound, bound of the orders. */
 static void print_list(void)
 {
     const struct script *script;
     for (size_t i = 0; (script = script_at(i)) != NULL; i++)
-        printf("%s | %s | %u | %s | %s\n", script->name, script->what, script->bound,
-               script->is_slow ? "slow" : "", script->each_order ? "0" : "-");
+        printf("%s | %s | %u | %s\n", script->name, script->what, script->bound,
+               script->each_order ? "0" : "-");
 }
 
 static const struct script *find(const char *name)

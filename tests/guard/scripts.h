@@ -33,8 +33,7 @@ struct script {
     master_set blocked[AGENTS];  /* masters that it never reaches */
     int64_t chaos_ms, calm_ms;
     uint8_t quick_bound, bound; /* as of the other scripts (explore.h) */
-    bool is_slow;
-    struct counts least; /* The search must have met so many events at least. */
+    struct counts least;        /* The search must have met so many events at least. */
 };
 extern const struct script scripts[];
 extern const size_t script_count;

@@ -637,6 +637,5 @@ bool search_runs(const struct options *of)
 void search_list(void)
 {
     for (size_t i = 0; i < script_count; i++)
-        printf("%s | %s | %u | %s | -\n", scripts[i].name, scripts[i].what, scripts[i].bound,
-               scripts[i].is_slow ? "slow" : "");
+        printf("%s | %s | %u | -\n", scripts[i].name, scripts[i].what, scripts[i].bound);
 }

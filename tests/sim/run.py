@@ -12,9 +12,11 @@ import argparse
 import pathlib
 import re
 import secrets
-import shutil
 import subprocess
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+from tree import number_of_tree
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 # Themes of the core's new seeds: name, options, and share of the seeds. The other seeds have no
@@ -67,15 +69,6 @@ def run(*args):
     return passed, failed
 
 
-def first_seed(of_tree):
-    """By chance; or that of the committed tree, so that two runs of the gate see the same."""
-    tree = ""
-    if of_tree and shutil.which("git") and (ROOT / ".git").exists():
-        git = ["git", "-C", ROOT, "rev-parse", "HEAD^{tree}"]
-        tree = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
-    return 1 + (int(tree[:12], 16) if tree else secrets.randbelow(1 << 48))
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
@@ -90,7 +83,7 @@ def main():
             [sim, *arguments.options.split(), str(arguments.seed)], check=False
         ).returncode
 
-    start = first_seed(arguments.short)
+    start = 1 + (number_of_tree() if arguments.short else secrets.randbelow(1 << 48))
     sums = []
     if not arguments.short:
         sums.append(run(ROOT / "tests" / "run", arguments.build, "--suite", "sim"))
