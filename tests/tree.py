@@ -8,7 +8,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 
 def number_of_tree():
-    """A number below 2^48: from the hash of the committed tree, or else by chance."""
+    """A number below 2^48: the hash of the committed tree, or by chance."""
     tree = ""
     if shutil.which("git") and (ROOT / ".git").exists():
         git = ["git", "-C", ROOT, "rev-parse", "HEAD^{tree}"]
