@@ -17,16 +17,16 @@ ROOT = pathlib.Path(__file__).parent.parent.parent
 EXCUSED = pathlib.Path(__file__).parent / "excused.txt"
 LINES_PERCENT, BRANCHES_PERCENT = 97.0, 92.0
 SCHEDULES = [
-    ("sim", ["--runs", "1000"]),
-    ("sim", ["--forgetful", "--runs", "1000"]),
-    ("sim", ["--fair", "--runs", "1000"]),
+    ("sim", ["--runs", "600"]),
+    ("sim", ["--forgetful", "--runs", "600"]),
+    ("sim", ["--fair", "--runs", "600"]),
     ("sim", ["--fair", "--forgetful", "--runs", "500"]),
-    ("sim", ["--roaming", "--runs", "1000"]),
+    ("sim", ["--roaming", "--runs", "600"]),
     ("sim", ["--in-turn", "--runs", "500"]),
-    ("sim", ["--wild-numbers", "--runs", "1000"]),
+    ("sim", ["--wild-numbers", "--runs", "600"]),
     ("sim", ["--semaphores", "--runs", "500"]),
     ("sim", ["--semaphores", "--roaming", "--runs", "500"]),
-    ("sim", ["--rw", "--runs", "1000"]),
+    ("sim", ["--rw", "--runs", "600"]),
     ("sim", ["--rw", "--forgetful", "--runs", "500"]),
     ("sim", ["--rw", "--roaming", "--runs", "500"]),
     ("sim", ["--replicas", "--runs", "500"]),

@@ -54,7 +54,7 @@ enum {
     SIM_OPEN_WINDOWS = 256, /* unexpired windows of one key */
 #endif
     SIM_REPLICAS = 3, /* replicas of a single master */
-    SIM_THEMES = 17,
+    SIM_THEMES = 18,
     SIM_GROUPS = 3, /* groups of the same masters under other names */
     /* Policies have the same terms, except for terms that a reload changes; or each key has its
      * own. */

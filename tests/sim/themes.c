@@ -3,6 +3,7 @@
  * same as with these themes on the command line. */
 #include "world.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +45,7 @@ static const struct theme themes[] = {
     /* Labels that PUTs name at once lead to further renewals. */
     THEME("--labels", labels, 0),
 };
-enum { THEMES = sizeof themes / sizeof themes[0] };
+static_assert(sizeof themes / sizeof themes[0] == SIM_THEMES, "each theme has its count");
 
 /* Themes that exclude each other, and why. The second theme is left out if a seed draws both. */
 static const struct exclusion {
@@ -89,7 +90,7 @@ static bool *value_of(struct switches *switches, const struct theme *theme)
 
 bool *themes_find(struct switches *switches, const char *name)
 {
-    for (size_t i = 0; i < THEMES; i++)
+    for (size_t i = 0; i < SIM_THEMES; i++)
         if (strcmp(themes[i].name, name) == 0)
             return value_of(switches, &themes[i]);
     return NULL;
@@ -122,19 +123,19 @@ void themes_draw(struct world *w)
 {
     struct prng own = {w->seed * 0x9e3779b97f4a7c15u + 7};
     const char *kept, *left_out;
-    for (size_t i = 0; i < THEMES; i++)
+    for (size_t i = 0; i < SIM_THEMES; i++)
         *value_of(&w->switches, &themes[i]) = prng_percent(&own, themes[i].percent);
     while (themes_clash(&w->switches, &kept, &left_out) != NULL)
         *value_named(&w->switches, left_out) = false;
     w->switches.forgetful |= w->switches.replicas;
-    for (size_t i = 0; i < THEMES; i++)
+    for (size_t i = 0; i < SIM_THEMES; i++)
         w->figures.themes[i] += *value_of(&w->switches, &themes[i]);
 }
 
 void themes_say(struct world *w)
 {
     printf("themes:");
-    for (size_t i = 0; i < THEMES; i++)
+    for (size_t i = 0; i < SIM_THEMES; i++)
         if (*value_of(&w->switches, &themes[i]))
             printf(" %s", themes[i].name);
     putchar('\n');
@@ -143,7 +144,7 @@ void themes_say(struct world *w)
 unsigned themes_print(const struct world *w, uint64_t runs)
 {
     unsigned idle = 0;
-    for (size_t i = 0; i < THEMES; i++) {
+    for (size_t i = 0; i < SIM_THEMES; i++) {
         bool few = runs >= 500 && themes[i].percent > 0 && w->figures.themes[i] * 200 < runs;
         printf("%10llu seeds with %s%s\n", (unsigned long long)w->figures.themes[i], themes[i].name,
                few ? ": too few, nothing was proved" : "");

@@ -492,7 +492,7 @@ Test(stall, r14_votes_that_were_read_late_are_unknown)
 
 Test(abundance, thousands_that_expire_together_come_out_in_turns)
 {
-    enum { MANY = 5000 };
+    enum { MANY = 2000 };
     prepare(5);
     rig.config.locks_max = MANY;
     begin();

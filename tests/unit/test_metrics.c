@@ -165,13 +165,18 @@ static const char *render(void)
 
 /* ---- reading a page ---- */
 
+/* In strchr a sanitizer would read the whole rest of the page. */
+static const char *end_of_line(const char *line)
+{
+    return memchr(line, '\n', world.page.len - (size_t)(line - world.page.bytes));
+}
+
 /* Returns the value of the series that is written exactly so, as text, or NULL if there is none. */
 static const char *value_of(const char *series)
 {
     static char value[64];
     size_t len = strlen(series);
-    for (const char *line = world.page.bytes; line != NULL && *line != '\0';
-         line = strchr(line, '\n') + 1) {
+    for (const char *line = world.page.bytes; *line != '\0'; line = end_of_line(line) + 1) {
         if (strncmp(line, series, len) == 0 && line[len] == ' ') {
             snprintf(value, sizeof(value), "%.*s", (int)strcspn(line + len + 1, "\n"),
                      line + len + 1);
@@ -192,10 +197,9 @@ static void expect(const char *series, const char *value)
 static size_t series_with(const char *text)
 {
     size_t count = 0;
-    for (const char *line = world.page.bytes; *line != '\0'; line = strchr(line, '\n') + 1) {
-        const char *found = strstr(line, text);
-        count += *line != '#' && found != NULL && found < strchr(line, '\n');
-    }
+    for (const char *line = world.page.bytes; *line != '\0'; line = end_of_line(line) + 1)
+        count += *line != '#' &&
+                 memmem(line, (size_t)(end_of_line(line) - line), text, strlen(text)) != NULL;
     return count;
 }
 
