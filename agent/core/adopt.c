@@ -105,11 +105,12 @@ static void make_way(struct core *core, struct key *key, const struct lock *adop
 }
 
 /* Returns true if the PUT came while the adoption was in flight, and names a label that no master
- * has been told (D3.9). */
+ * has been told (D3.9). An adoption that names none tells none, also if a master has the same. */
 static bool names_other_label(const struct core_request *request, const struct lock *lock)
 {
     struct text label = metadata_label(&request->metadata);
-    return label.len > 0 && !text_same(label, lock_label(lock)) && !MUTANT(JOINED_LABEL_DROPPED);
+    bool is_told = lock->relabels && text_same(label, lock_label(lock));
+    return label.len > 0 && !is_told && !MUTANT(JOINED_LABEL_DROPPED);
 }
 
 static void adoption_won(struct core *core, struct lock *lock)
@@ -147,11 +148,8 @@ static void adoption_won(struct core *core, struct lock *lock)
         request_answer(core, request, answer);
     }
     queue_attempt_won(core, key, lock); /* Requests that contend here learn that the key is held. */
-    while ((request = request_first(&relabelling)) != NULL) {
-        list_remove(&request->link);
-        request->state = REQUEST_BEGUN;
-        watchdog_renew(core, lock, request);
-    }
+    if (!list_is_empty(&relabelling))
+        watchdog_renew_list(core, lock, &relabelling);
 }
 
 static void decide_adoption(struct core *core, struct lock *lock)

@@ -473,20 +473,42 @@ void watchdog_renews(struct core *core)
     }
 }
 
-/* Renews for a PUT, or for a POST that has the hold already. Begins a round, or waits for the next
- * one if a round is in flight. A shorter ttl shortens nothing (R7). */
-void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request)
+static void await_next_round(struct lock *lock, struct core_request *request)
 {
-    CORE_ASSERT(lock->state == LOCK_HELD);
     CORE_ASSERT(request->key == lock->key && request->state == REQUEST_BEGUN);
     request->state = REQUEST_RENEWING;
     request->wants_round = lock->round.number + !MUTANT(ROUND_OUT_COUNTS);
     list_append(&lock->requests, &request->link);
+}
+
+static void renew_for_requests(struct core *core, struct lock *lock)
+{
+    CORE_ASSERT(lock->state == LOCK_HELD);
     if (lock->renewing)
         return;
     begin_renewal(core, lock);
     if (round_verdict(&lock->round) != VERDICT_OPEN)
         decide_renewal(core, lock);
+}
+
+/* Renews for a PUT, or for a POST that has the hold already. Begins a round, or waits for the next
+ * one if a round is in flight. A shorter ttl shortens nothing (R7). */
+void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request)
+{
+    await_next_round(lock, request);
+    renew_for_requests(core, lock);
+}
+
+void watchdog_renew_list(struct core *core, struct lock *lock, struct list *requests)
+{
+    CORE_ASSERT(!list_is_empty(requests));
+    struct core_request *request;
+    while ((request = request_first(requests)) != NULL) {
+        list_remove(&request->link);
+        request->state = REQUEST_BEGUN;
+        await_next_round(lock, request);
+    }
+    renew_for_requests(core, lock);
 }
 
 /* ---- the holds of the process before ---- */

@@ -40,6 +40,17 @@ static void expect_renewed_as(uint32_t request, const char *label)
     expect_label(rig.answer.hold.label, label);
 }
 
+/* Expects that the journal's last record of a hold has this label. */
+static void expect_noted(const char *label)
+{
+    const struct effect_hold *last = NULL;
+    for (size_t i = 0; i < rig.count; i++)
+        if (rig.records[i].effect.kind == EFFECT_HOLD)
+            last = &rig.records[i].effect.hold;
+    cr_assert_not_null(last);
+    expect_label(metadata_label(&last->hold.metadata), label);
+}
+
 Test(label, d3_9_a_put_names_it_to_masters_and_so_does_each_later_renewal)
 {
     begin_five();
@@ -138,12 +149,7 @@ Test(label, d3_9_the_journal_has_the_new_one)
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, QUORUM, VOTE_YES);
     expect_answer(1, ANSWER_RENEWED);
-    const struct effect_hold *last = NULL;
-    for (size_t i = 0; i < rig.count; i++)
-        if (rig.records[i].effect.kind == EFFECT_HOLD)
-            last = &rig.records[i].effect.hold;
-    cr_assert_not_null(last);
-    expect_label(metadata_label(&last->hold.metadata), "leader");
+    expect_noted("leader");
 }
 
 /* The label of a POST that enters its hold again is not that of the hold (R11). */
@@ -222,6 +228,47 @@ Test(label, d3_9_a_put_that_joins_an_adoption_is_answered_when_masters_have_its_
     expect_named(OP_RENEW, ALL, "two");
     reply(OP_RENEW, QUORUM, VOTE_YES);
     expect_renewed_as(2, "two");
+}
+
+/* Otherwise each of them would begin and fail a round of its own in one step, more than a step has
+ * room for, and the bytes of the first labels would be lost. */
+Test(label, d3_9_puts_that_join_an_adoption_share_one_renewal)
+{
+    enum { JOINING = 300 };
+    prepare(3);
+    rig.config.requests_max = 2 + JOINING;
+    begin();
+    renew(1, "k", old_token);
+    expect_named(OP_ADOPT, 0x07, "");
+    for (uint32_t i = 0; i < JOINING; i++)
+        put(2 + i, old_token, i % 2 == 0 ? "a longer one" : "b");
+    adopted(0x01, "new");
+    master_is(0, EVENT_MASTER_DOWN, 0);
+    master_is(2, EVENT_MASTER_DOWN, 0);
+    adopted(0x02, "new");
+    expect_renewed_as(1, "new");
+    expect_named(OP_RENEW, 0x02, "b");
+    for (uint32_t i = 0; i < JOINING; i++) {
+        expect_answer(2 + i, ANSWER_RENEW_FAILED);
+        expect_label(rig.answer.hold.label, "b");
+    }
+    expect_nothing();
+}
+
+/* The adoption has told masters no label. So 200 comes when a quorum has that of the second PUT,
+ * although the agent has heard the same one from a master. */
+Test(label, d3_9_a_label_that_joins_an_adoption_without_one_is_written)
+{
+    begin_five();
+    renew(1, "k", old_token);
+    expect_named(OP_ADOPT, ALL, "");
+    put(2, old_token, "new");
+    adopted(0x01, "new");
+    adopted(0x06, "");
+    expect_renewed_as(1, "new");
+    expect_named(OP_RENEW, ALL, "new");
+    reply(OP_RENEW, QUORUM, VOTE_YES);
+    expect_renewed_as(2, "new");
 }
 
 /* Another agent has adopted the hold, and changed its label since. */
