@@ -56,4 +56,6 @@ void label_heard(struct core *core, struct lock *lock, struct text label)
     if (!MUTANT(LABEL_NOT_ADOPTED))
         label_set(core, lock, label);
     lock->label_votes++;
+    if (!is_same && lock->state == LOCK_HELD) /* The journal has the one at the decision. */
+        outbox_hold(core, lock);
 }

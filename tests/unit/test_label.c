@@ -152,6 +152,21 @@ Test(label, d3_9_the_journal_has_the_new_one)
     expect_noted("leader");
 }
 
+/* Otherwise a restarted agent would write the one of the minority on all masters. */
+Test(label, d3_9_the_journal_has_the_one_that_is_heard_after_the_decision)
+{
+    prepare(5);
+    rig.config.journal = true;
+    begin();
+    renew(1, "k", old_token);
+    expect_send(OP_ADOPT, ALL);
+    adopted(0x03, "old");
+    adopted(0x04, "new");
+    expect_renewed_as(1, "old");
+    adopted(0x18, "new");
+    expect_noted("new");
+}
+
 /* The label of a POST that enters its hold again is not that of the hold (R11). */
 Test(label, d3_9_a_repeated_post_changes_nothing)
 {
