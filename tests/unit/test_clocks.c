@@ -317,6 +317,27 @@ Test(clocks, r14_other_numbers_that_an_adoption_heard_before_are_forgotten)
     expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
 }
 
+/* D3.9: the same of the labels that masters told. */
+Test(clocks, r14_labels_that_an_adoption_heard_before_count_for_nothing)
+{
+    static const struct token token = {.random = {1}, .fence = 1699999999000000};
+    begin_five();
+    read_all(ALL, 0);
+    at_ms(100), renew_as(1, "k", token, .ttl_ms = 10000);
+    expect_send(OP_ADOPT, ALL);
+    reply_with(OP_ADOPT, 0x03,
+               (struct event_reply){
+                   .vote = VOTE_YES, .fence = token.fence, .occupant.label = text("old")});
+    at_ms(110), read_as(4, 9000000, 500, 500);
+    expect_send(OP_ADOPT, ALL);
+    reply_with(OP_ADOPT, 0x04,
+               (struct event_reply){
+                   .vote = VOTE_YES, .fence = token.fence, .occupant.label = text("new")});
+    reply(OP_ADOPT, 0x03, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert(text_same(rig.answer.hold.label, text("new")));
+}
+
 /* R14: master 3 voted before its clock jumped. So its lease ends earlier than its late vote
  * suggests. */
 Test(clocks, r14_a_late_vote_of_before_confirms_no_lease)

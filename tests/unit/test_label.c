@@ -271,7 +271,7 @@ Test(label, d3_9_puts_that_join_an_adoption_share_one_renewal)
 }
 
 /* The adoption has told masters no label. So 200 comes when a quorum has that of the second PUT,
- * although the agent has heard the same one from a master. */
+ * although a master has told the agent the same one. */
 Test(label, d3_9_a_label_that_joins_an_adoption_without_one_is_written)
 {
     begin_five();
@@ -297,6 +297,22 @@ Test(label, d3_9_an_adoption_back_takes_the_other_agents)
     expect_named(OP_ADOPT, ALL, "");
     adopted(QUORUM, "new");
     expect_renewed_as(1, "new");
+}
+
+/* Labels that masters told an earlier adoption do not count in a later one. */
+Test(label, d3_9_an_adoption_back_counts_its_own_replies_alone)
+{
+    begin_five();
+    renew(1, "k", old_token);
+    expect_send(OP_ADOPT, ALL);
+    adopted(ALL, "old");
+    expect_renewed_as(1, "old");
+    renew(2, "k", old_token);
+    expect_named(OP_RENEW, ALL, "old");
+    reply(OP_RENEW, ALL, VOTE_MOVED);
+    expect_named(OP_ADOPT, ALL, "");
+    adopted(QUORUM, "new");
+    expect_renewed_as(2, "new");
 }
 
 Test(label, d3_9_an_adoption_back_names_that_of_its_put)
@@ -327,4 +343,24 @@ Test(label, d3_9_followers_are_told_at_once)
             last = &rig.records[i];
     cr_assert_not_null(last);
     expect_label(last->effect.followed.occupant.label, "leader");
+}
+
+/* Only followers of a mutex are told without a look. A label causes no look, and ends none that is
+ * in flight. */
+Test(label, d3_9_the_label_of_a_shared_lock_causes_no_look)
+{
+    prepare(5);
+    rig.policy.form = FORM_SHARED;
+    begin();
+    struct token token = hold("k");
+    struct event event = {.kind = EVENT_READ};
+    event.read = (struct event_read){.request = FOLLOWER, .key = text("k"), .follows = true};
+    step(event);
+    step((struct event){.kind = EVENT_TIME});
+    expect_send(OP_READ, ALL);
+    put(1, token, "leader");
+    expect_named(OP_RENEW, ALL, "leader");
+    step((struct event){.kind = EVENT_TIME});
+    for (size_t i = 0; i < rig.count; i++)
+        cr_assert(rig.records[i].expected || rig.records[i].effect.kind != EFFECT_SEND);
 }

@@ -720,6 +720,22 @@ Test(native, r24_a_release_without_reply_is_sent_again_by_script)
     expect_release(0x18, false, /* untold= */ true);
 }
 
+/* The same before it is decided, although the key may go by native commands. */
+Test(native, r24_only_the_first_command_of_a_release_goes_by_native_commands)
+{
+    begin_five();
+    give_back_natively();
+    reply(OP_RELEASE, 0x03, VOTE_YES);
+    reply(OP_RELEASE, 0x04, VOTE_UNKNOWN);
+    master_is(2, EVENT_MASTER_DOWN, 0);
+    rig.count = 0;
+    master_is(2, EVENT_MASTER_UP, 1);
+    let_time_pass_until(OP_RELEASE, 1000);
+    expect_release(0x04, false, /* untold= */ true);
+    reply(OP_RELEASE, 0x04, VOTE_ABSENT);
+    expect_answer(2, ANSWER_RELEASED);
+}
+
 /* An agent waits for it. */
 Test(native, r24_the_next_release_goes_by_script_for_a_while)
 {

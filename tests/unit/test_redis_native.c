@@ -4,7 +4,7 @@
 #include "agent/redis/replies.h"
 #include "redis_rig.h"
 
-static struct server one;
+static struct server one, two;
 
 enum { CLOCK_MS = 1700000000, SPREAD_MS = 100 };
 
@@ -754,6 +754,26 @@ Test(native, r24_the_script_tells_waiters_of_a_key_that_native_commands_deleted)
     end(&one);
 }
 
+/* Another agent waits for the second of two locks in one call. */
+Test(native, r24_each_lock_of_a_call_has_its_own_waiters)
+{
+    begin(&one, NULL);
+    redisContext *waiter = redisConnectUnix(one.socket);
+    freeReplyObject(redisCommand(waiter, "SUBSCRIBE lockagent:channel:lock:b lockagent:channel:/"));
+    freeReplyObject(next_of(waiter));
+    struct send_item items[2] = {numbered("a", 1, BIG), numbered("b", 2, BIG + 1)};
+    cr_assert_eq(take(&items[0], 1, 0), VOTE_YES);
+    cr_assert_eq(take(&items[1], 1, 0), VOTE_YES);
+    items[0].asked = items[1].asked = rig.native = true;
+    uint32_t slot = rig_send(OP_RELEASE, 1, items, 2);
+    rig.native = false;
+    RUN_UNTIL(reply_to(slot + 1, 0), 3000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_YES);
+    cr_assert_eq(reply_to(slot + 1, 0)->vote, server_compares() ? VOTE_BY_SCRIPT : VOTE_YES);
+    redisFree(waiter);
+    end(&one);
+}
+
 /* The mark changes nothing for a key that is there: it is deleted, and told once. */
 Test(native, r24_the_marked_script_releases_as_any_other_one)
 {
@@ -781,6 +801,60 @@ Test(native, r24_a_user_that_may_not_compare_is_served_by_script)
         cr_assert(is_up(0));
     }
     cr_assert_eq(rig.redis->masters[0].compares, COMPARE_DELETE_NONE);
+    end(&one);
+}
+
+/* Each master gets the command that it has, also beside one that has another. A server refuses the
+ * whole call if it lacks the command, so the refusal shows the other command. */
+Test(native, r24_masters_of_two_kinds_get_their_own_commands)
+{
+    server_start(&one, NULL);
+    server_start(&two, NULL);
+    rig_configure();
+    rig_master(0, &one, false);
+    rig_master(1, &two, false);
+    rig_start();
+    RUN_UNTIL(is_up(0) && is_up(1), 6000);
+    if (rig.redis->masters[0].compares == COMPARE_DELETE_DELIFEQ) {
+        struct send_item item = numbered("k", 1, BIG);
+        rig.redis->masters[1].compares = COMPARE_DELETE_DELEX;
+        for (unsigned i = 0; i < 2; i++)
+            ask(i == 0 ? &one : &two, "SET lock:k " A40 AGENT BIG_TEXT ":me");
+        item.asked = rig.native = true;
+        uint32_t slot = rig_send(OP_RELEASE, 3, &item, 1);
+        rig.native = false;
+        RUN_UNTIL(reply_to(slot, 0) && reply_to(slot, 1), 3000);
+        cr_assert_eq(reply_to(slot, 0)->vote, VOTE_YES);
+        cr_assert_eq(reply_to(slot, 1)->vote, VOTE_BY_SCRIPT);
+        cr_assert_eq(rig.redis->masters[1].compares, COMPARE_DELETE_NONE);
+    }
+    end(&one);
+    server_remove(&two);
+}
+
+/* The largest call and its reply have room. */
+Test(native, r24_the_largest_release_goes_in_one_call)
+{
+    begin(&one, NULL);
+    struct send_item items[LIMIT_BATCH];
+    char keys[LIMIT_BATCH][LIMIT_KEY_BYTES + 1], label[LIMIT_LABEL_BYTES];
+    memset(label, 'x', sizeof(label));
+    for (unsigned i = 0; i < LIMIT_BATCH; i++) {
+        memset(keys[i], 'k', LIMIT_KEY_BYTES);
+        snprintf(keys[i] + LIMIT_KEY_BYTES - 3, 4, "%03u", i);
+        items[i] = numbered(keys[i], 1, BIG);
+        items[i].label = (struct text){label, sizeof(label)};
+        cr_assert_eq(take(&items[i], 1, 0), VOTE_YES);
+        items[i].asked = true;
+    }
+    long before = execs();
+    rig.native = true;
+    uint32_t slot = rig_send(OP_RELEASE, 1, items, LIMIT_BATCH);
+    rig.native = false;
+    RUN_UNTIL(reply_to(slot + LIMIT_BATCH - 1, 0), 3000);
+    for (unsigned i = 0; i < LIMIT_BATCH; i++)
+        cr_assert_eq(reply_to(slot + i, 0)->vote, VOTE_YES, "%u", i);
+    cr_assert_eq(execs(), before + server_compares());
     end(&one);
 }
 
@@ -815,6 +889,33 @@ Test(native, r24_a_vote_is_the_one_that_was_known)
     item.token.fence = number + 1;
     cr_assert_eq(take(&item, 1, 0), VOTE_BY_SCRIPT);
     cr_assert_eq(execs(), 2);
+    end(&one);
+}
+
+/* D3.4: a master that may have forgotten the lock does not count, even if it deletes the key. */
+Test(native, r24_a_release_counts_by_the_vote_that_was_known)
+{
+    uint64_t number = begin_voting();
+    struct send_item item = numbered("k", 1, number);
+    cr_assert_eq(take(&item, 1, 0), VOTE_YES);
+    cr_assert_eq(execs(), 1);
+    ask(&one, "APPEND lockagent:votes x");
+    if (server_compares()) {
+        cr_assert_eq(give_back(item), VOTE_BY_SCRIPT);
+        cr_assert_eq(execs(), 2);
+        cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    }
+    /* Without a known vote the script is asked at once. */
+    rig.redis->guards[0].masters[0].last.vote[0] = '\0';
+    ask(&one, "DEL lockagent:votes");
+    ask(&one, "SET lock:k " A40 AGENT "1:me PX 60000");
+    cr_assert_eq(give_back(item), VOTE_GUARDED);
+    cr_assert_eq(execs(), 1 + server_compares());
+    /* The mark that the key may be gone changes nothing of that. */
+    ask(&one, "SET lock:k " A40 AGENT "1:me PX 60000");
+    item.asked = item.untold = true;
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_GUARDED);
+    cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
     end(&one);
 }
 

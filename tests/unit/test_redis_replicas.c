@@ -58,6 +58,24 @@ Test(redis_replicas, one_wait_stands_behind_fifty_locks)
     end_replicated();
 }
 
+/* R24: without a script no WAIT would follow the lock. With a guard the vote says so, too. */
+Test(redis_replicas, r24_native_commands_are_not_sent_to_a_master_with_replicas)
+{
+    begin_replicated(1);
+    redisReply *time = redisCommand(one.control, "TIME");
+    rig.clock_ms = strtoll(time->element[0]->str, NULL, 10) * 1000;
+    freeReplyObject(time);
+    struct send_item item = item_of("k", 1, BIG);
+    item.left_ms = 60000;
+    item.asked = rig.native = true;
+    cr_assert_neq(exchange(OP_ACQUIRE, 0, item).vote, VOTE_BY_SCRIPT);
+    cr_assert_eq(waits(), 1u);
+    cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_YES);
+    rig.native = false;
+    cr_assert_null(strstr(ask(&one, "INFO commandstats"), "cmdstat_exec"));
+    end_replicated();
+}
+
 Test(redis_replicas, what_too_few_have_is_no_vote)
 {
     begin_replicated(2);
