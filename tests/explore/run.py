@@ -2,8 +2,8 @@
 """The gate of the explorer: tests/explore/run.py BUILD_DIR [--short] [--write PAGE] [SCRIPT...].
 
 Searches every script, or these, as far as its bounds say, in one order of delivery and in every
-order that matters, two at a time. --short, for CI: of the searches that take ten seconds or more,
-as the page tells, one of three; the hash of the committed tree says which. --write: puts the rows
+order that matters, two at a time. --short, for CI: of the searches that take five seconds or more,
+as the page tells, one of four; the hash of the committed tree says which. --write: puts the rows
 into the table of the page. A search that does not come to its end fails. The last line is `N
 passed, N failed`.
 """
@@ -20,7 +20,7 @@ from tree import number_of_tree
 PLACE = re.compile(r"(<!-- explored -->\n)(.*?)(<!-- end of explored -->\n)", re.S)
 RESULT = re.compile(r"^\S+ +bound (\d), [^:]+: +(\d+) states +\d+ ends, .*?([\d.]+) s: (.*)$", re.M)
 SECONDS_MAX = "400"
-LONG_SECONDS, SHARE_OF_LONG = 10, 3
+LONG_SECONDS, SHARE_OF_LONG = 5, 4
 PAGE = pathlib.Path(__file__).parent.parent.parent / "docs" / "testing.md"
 
 

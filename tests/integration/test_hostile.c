@@ -201,9 +201,8 @@ Test(hostile, a_reply_that_nobody_waits_for)
 Test(hostile, another_reply_than_was_asked_for)
 {
     SURVIVE_ALL(instead);
-    cr_assert_geq(
-        agent_logged(agent, "master state changed", "\"reason\":\"TIME: not a possible reply\""),
-        3);
+    /* To which command it comes is chance. */
+    cr_assert_geq(agent_logged(agent, "master state changed", ": not a possible reply"), 3);
 }
 
 Test(hostile, a_subscriber_hears_what_no_master_says)

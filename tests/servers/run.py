@@ -228,6 +228,8 @@ def main():
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)  # behind `&`, the tests would ignore them
     os.environ.pop("LOCKAGENT_SOURCE", None)
     passed, bad, rows = 0, [], {}
     for server in SERVERS:
