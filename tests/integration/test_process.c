@@ -48,7 +48,7 @@ Test(process, closed_standard_files_are_opened)
     agent.pid = spawn(arguments, NULL, world_path("out"), world_path("out"));
     cr_assert(eventually(access(path, F_OK) == 0 && answers_over_unix(&agent)),
               "it does not serve");
-    for (int fd = 0; fd <= 2 && geteuid() == 0; fd++) /* others may not look: see below */
+    for (int fd = 0; fd <= 2 && is_privileged(); fd++) /* others may not look: see below */
         cr_assert(is_dev_null(agent.pid, fd), "descriptor %d", fd);
     int status;
     kill(agent.pid, SIGTERM);

@@ -356,7 +356,7 @@ static struct running start_in_container(const struct kind *kind, const char *tt
 /* The command ends, and leaves a process behind; `run` gives the lock back all the same. */
 Test(run, a_process_1_that_reaps_nobody)
 {
-    if (geteuid() != 0)
+    if (!is_privileged())
         cr_skip_test("a namespace of processes needs root");
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         const struct running running = start_in_container(
@@ -371,7 +371,7 @@ Test(run, a_process_1_that_reaps_nobody)
 /* `run` is killed there: its command ends before the lock is another's, for any kind of command. */
 Test(run, killed_where_process_1_reaps_nobody)
 {
-    if (geteuid() != 0)
+    if (!is_privileged())
         cr_skip_test("a namespace of processes needs root");
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         const char *flag = format("kill%zu", i);
@@ -540,7 +540,7 @@ static struct running start_after_sleep(const char *script)
  * with a time that no master's clock has reached (R5). */
 Test(run, acquired_where_the_machine_has_slept)
 {
-    if (geteuid() != 0)
+    if (!is_privileged())
         cr_skip_test("a namespace of clocks needs root");
     const struct running running =
         start_after_sleep(format("exec '%s' run -c '%s' -w 10s k -- true", program(), config));
@@ -551,7 +551,7 @@ Test(run, acquired_where_the_machine_has_slept)
  * (R4). */
 Test(run, stopped_where_the_machine_has_slept)
 {
-    if (geteuid() != 0)
+    if (!is_privileged())
         cr_skip_test("a namespace of clocks needs root");
     const struct running running = start_after_sleep(
         format("echo $$; exec '%s' run -c '%s' -t 1s k -- sh -c 'echo $$; exec sleep 300'",

@@ -2,6 +2,7 @@
  * the reason that is reported. */
 #include "harness.h"
 #include "tls_flood.h"
+#include "world.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -491,7 +492,7 @@ static bool has_mapped(const struct agent *agent, const char *library)
 
 Test(tls, openssl_is_loaded_only_for_a_master_over_tls)
 {
-    if (geteuid() != 0)
+    if (!is_privileged())
         cr_skip_test("only root may see the memory map of an agent");
     masters_start(1, MASTERS_FORGETFUL);
     const struct agent *plain = agent_start(NULL);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -236,6 +237,14 @@ bool reap(pid_t pid, int64_t ms, int *ret_status)
         return false;
     *ret_status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     return true;
+}
+
+bool is_privileged(void)
+{
+    static const uint64_t wanted = 1ull << CAP_SYS_ADMIN | 1ull << CAP_SYS_PTRACE;
+    const char *effective = strstr(read_whole_file("/proc/self/status"), "\nCapEff:");
+    cr_assert_not_null(effective);
+    return (strtoull(effective + strlen("\nCapEff:"), NULL, 16) & wanted) == wanted;
 }
 
 void end_process(pid_t pid)

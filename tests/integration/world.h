@@ -15,6 +15,8 @@ pid_t spawn(const char *const *arguments, const char *stdin_path, const char *ou
 /* Waits for the end of a child; false when it still runs after `ms`. `*ret_status` is the exit
  * status, or -1. */
 bool reap(pid_t pid, int64_t ms, int *ret_status);
+/* True if this process may look into others and make namespaces. Root in a container may not. */
+bool is_privileged(void);
 /* SIGKILL (also to stopped ones) and reap. */
 void end_process(pid_t pid);
 
