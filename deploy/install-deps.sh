@@ -18,7 +18,7 @@ packages[run]="${packages[build]} redis-server:redis-server redis-tools:redis-cl
 packages[test]="${packages[run]} libcriterion-dev:pc:criterion libcurl4-openssl-dev:pc:libcurl
        prometheus:promtool prometheus-alertmanager:prometheus-alertmanager curl:curl jq:jq
        iproute2:ip liblua5.1-0-dev:pc:lua5.1 openssl:openssl
-       python3-redis:py:redis python3-yaml:py:yaml"
+       python3-redis:py:redis python3-yaml:py:yaml sqlite3:sqlite3"
 packages[lint]="${packages[test]} clang:clang clang-format:clang-format clang-tidy:clang-tidy
        black:black git:git shellcheck:shellcheck"
 clang_release=14 # of Debian 12
