@@ -299,6 +299,17 @@ Test(layouts, a_refused_agent_is_let_in_when_the_others_have_ended)
     cr_assert(eventually(is_refused(again)), "%s", get(again, "/readyz")->body);
 }
 
+/* Expects 409. On a busy machine masters may be late at first: 503. */
+static void expect_held(const struct agent *agent, const char *key)
+{
+    const struct reply *reply;
+    unsigned tries = 0;
+    do
+        reply = acquire(agent, key, "ttl=2s");
+    while (reply->status == 503 && ++tries < 5);
+    expect(reply, 409, "lock_held");
+}
+
 /* Each step of 3 -> 4 -> 5 -> 4 -> 3 is one to a neighbour: both agents serve, and exclude each
  * other. */
 Test(layouts, masters_are_changed_one_at_a_time)
@@ -315,12 +326,12 @@ Test(layouts, masters_are_changed_one_at_a_time)
         const char *key = format("k%zu", step);
         const struct reply *granted = acquire(old, key, "ttl=2s&renew=agent&wait=5s");
         expect(granted, 201, NULL);
-        expect(acquire(new, key, "ttl=2s"), 409, "lock_held");
+        expect_held(new, key);
         expect(release(new, key, token(granted)), 204, NULL);
-        const struct reply *next = acquire(new, key, "ttl=2s&wait=5s");
+        const struct reply *next = acquire(new, key, "ttl=2s&renew=agent&wait=5s");
         expect(next, 201, NULL);
         cr_assert_gt(number(next, "fencing_token"), number(granted, "fencing_token"));
-        expect(acquire(old, key, "ttl=2s"), 409, "lock_held");
+        expect_held(old, key);
         agent_kill(old);
         old = new;
     }
