@@ -44,7 +44,7 @@ static const char usage[] =
     "agent "
     "starts\n"
     "  lockagent unlock FILE KEY [--yes HOLD]\n"
-    "                            show who holds KEY; with --yes take the lock away from the holder "
+    "                            show the holders of KEY; with --yes delete the lock of "
     "HOLD\n"
     "  lockagent layouts FILE    compare the layouts at work on the masters with FILE's\n"
     "  lockagent healthcheck [--config FILE] [--set KEY=VALUE]... [--address ADDRESS] [--ready]\n"
@@ -147,7 +147,7 @@ static int command_trust(const struct arguments *arguments)
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* Shows the holders of a key. With --yes takes the lock away from one of them (R25). */
+/* Shows the holders of a key. With --yes deletes the lock of one of them (R25). */
 static int command_unlock(const struct arguments *arguments)
 {
     if (arguments->word_count != 3)

@@ -191,9 +191,9 @@ size_t redis_trust_new(const struct config *config, trust_say *say);
  * of findings. */
 size_t redis_survey(const struct config *config, trust_say *say);
 
-/* Shows who holds a key, on all masters of its group. `name` is the name of a hold that the look
- * has shown: then it is unlocked (R25). NULL: nothing is written. Blocks meanwhile. Returns true if
- * a quorum of masters has answered and, with a name, has unlocked the hold. */
+/* Shows the holders of a key, on all masters of its group. `name` is the name of a hold that the
+ * look has shown: then it is unlocked (R25). NULL: nothing is written. Blocks meanwhile. Returns
+ * true if a quorum of masters has answered and, with a name, has unlocked the hold. */
 bool redis_unlock(const struct config *config, struct text key, const char *name, trust_say *say);
 
 /* Reads the layouts at work on every master (R23), and says which are neighbours of the

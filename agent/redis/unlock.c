@@ -1,4 +1,4 @@
-/* `lockagent unlock`: shows who holds a key, and deletes one of its holds by hand (R25).
+/* `lockagent unlock`: shows the holders of a key, and deletes one of its holds by hand (R25).
  *
  * It makes two passes over the masters of the key's group. The first one only looks. If fewer than
  * a quorum of them answer, or none has the hold that is asked for, nothing is written. The second

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # .ci/run with gates that take no time: it ends well when all of them do, and only then, names the
-# rows that were skipped, and leaves no file behind.
+# rows that were skipped, and leaves no file behind. If it is ended, its gates end as well.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
@@ -11,6 +11,7 @@ printf '#!/bin/sh\n' >"$work/repository/deploy/install-deps.sh"
 cat >"$work/bin/make" <<'END'
 #!/bin/sh
 [ "$1" != faults ] || echo "skipped a row: the clone is shallow"
+[ "$1" != "$LONG" ] || { echo $$ >"$TMPDIR/../gate"; exec sleep 60; }
 [ "$1" != "$BAD" ] || { echo "1 passed, 1 failed"; exit 2; }
 echo "2 passed, 0 failed"
 END
@@ -34,3 +35,16 @@ fi
 for gate in test faults asan coverage instructions load; do # first and last of each part
     expect "$gate" 1 1
 done
+
+TMPDIR=$work/tmp LONG=faults PATH=$work/bin:$PATH "$work/repository/.ci/run" >"$work/log" &
+until [ -s "$work/gate" ]; do sleep 0.05; done
+kill $!
+wait $! || true
+for ((tries = 0; tries < 100; tries++)); do
+    kill -0 "$(cat "$work/gate")" 2>/dev/null || break
+    sleep 0.1
+done
+if kill -0 "$(cat "$work/gate")" 2>/dev/null || [ -n "$(ls -A "$work/tmp")" ]; then
+    echo "ended by hand: a gate goes on, or left: $(ls -A "$work/tmp")"
+    exit 1
+fi

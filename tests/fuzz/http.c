@@ -165,8 +165,8 @@ static void leave_no_files(void)
 
 static void set_up(void)
 {
-    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock,
-                                             NULL, NULL,     NULL,       NULL};
+    static const struct redis_sink no_sink = {NULL, no_event, no_command, no_state, no_clock,
+                                              NULL, NULL,     NULL,       NULL};
     struct api_backend backend = {.submit = submit, .now = now, .not_ready = always_ready};
     char error[512];
     signal(SIGPIPE, SIG_IGN);
@@ -180,7 +180,7 @@ static void set_up(void)
     solo_start(&stage.core_config, answered);
     backend.core = solo_core();
     backend.metrics = metrics_new(&stage.config);
-    backend.redis = redis_start(&stage.loop, &stage.config, &nobody);
+    backend.redis = redis_start(&stage.loop, &stage.config, &no_sink);
     stage.api = api_start(&stage.loop, &stage.config, &backend, error, sizeof(error));
     FUZZ_CHECK(stage.api != NULL, "%s", error);
     for (unsigned i = 0; i < CALLERS; i++) {

@@ -1,4 +1,4 @@
-/* Following a key (D3.8): callers that hold nothing learn who has it, at any agent. */
+/* Following a key (D3.8): callers without a token learn its holder, at any agent. */
 #include "lines.h"
 
 #include <signal.h>

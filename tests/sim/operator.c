@@ -1,4 +1,4 @@
-/* An operator who takes locks away with `lockagent unlock` (R25): it looks at all masters, and then
+/* An operator that deletes locks with `lockagent unlock` (R25): it looks at all masters, and then
  * deletes a hold on one after the other. It misses some of them, and then the holder may keep the
  * lock. unlocked.c says from when others may have it. A hold that a quorum has deleted is to the
  * checkers one whose release was answered: no renewal of it succeeds (C12), and later numbers are

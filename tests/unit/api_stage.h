@@ -351,13 +351,13 @@ static void no_state(void *arg, uint8_t group, uint8_t master, enum redis_state 
 /* Starts the API. A test changes `stage.config` before it calls this. */
 static void stage_start(void)
 {
-    static const struct redis_sink nobody = {NULL, no_event, no_command, no_state, no_clock,
-                                             NULL, NULL,     NULL,       NULL};
+    static const struct redis_sink no_sink = {NULL, no_event, no_command, no_state, no_clock,
+                                              NULL, NULL,     NULL,       NULL};
     struct api_backend backend = {NULL, stage_submit, stage_now, NULL, NULL, NULL, stage_not_ready};
     make_core();
     log_setup(stage.config->log_level, LOG_TEXT);
     stage.metrics = metrics_new(stage.config);
-    stage.redis = redis_start(&stage.loop, stage.config, &nobody);
+    stage.redis = redis_start(&stage.loop, stage.config, &no_sink);
     backend.core = stage.core;
     backend.redis = stage.redis;
     backend.metrics = stage.metrics;
