@@ -153,10 +153,17 @@ static void queue_unsent(struct redis *redis, struct command *command)
     redis_wake(redis);
 }
 
+/* R23: true for operations by which an agent becomes the one that renews a hold. */
+static bool takes_over(enum op op)
+{
+    return op == OP_ADOPT || op == OP_RESUME;
+}
+
 static bool is_ready_for(const struct master *master, enum op op)
 {
     return master->phase == PHASE_READY &&
-           !(takes_lock(op) && master_guard_state(master) == GUARD_UNSURE);
+           !(takes_lock(op) && master_guard_state(master) == GUARD_UNSURE) &&
+           !(takes_over(op) && marker_gate(master->redis, master->group) != GUARD_OPEN);
 }
 
 /* Returns the vote with which native commands can be sent ("": the group has no guard), or NULL if

@@ -310,6 +310,23 @@ static void expect_held(const struct agent *agent, const char *key)
     expect(reply, 409, "lock_held");
 }
 
+/* R23: two masters may be a quorum of both layouts. The refused agent would renew the hold without
+ * an entry in a register. When the agents of the hold's own layout have ended, a third one is let
+ * in. */
+Test(layouts, a_refused_agent_adopts_nothing)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *old = start_agent("012", "");
+    cr_assert(eventually(is_ready(old)));
+    const struct reply *granted = acquire(old, "k", "ttl=2s&renew=agent&wait=5s");
+    struct agent *new = start_agent("013", "");
+    cr_assert(eventually(is_refused(new)), "%s", get(new, "/readyz")->body);
+    expect(renew(new, "k", token(granted), NULL), 503, "quorum_unavailable");
+    sleep_ms(1500);
+    cr_assert(held_here(old, "k"), "its renewals find its name");
+    expect(renew(old, "k", token(granted), NULL), 200, NULL);
+}
+
 /* Each step of 3 -> 4 -> 5 -> 4 -> 3 is one to a neighbour: both agents serve, and exclude each
  * other. */
 Test(layouts, masters_are_changed_one_at_a_time)
