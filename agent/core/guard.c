@@ -38,10 +38,9 @@
  * Phases of a master: AWAY -greets-> GREETING -ready-> READY, and to AWAY from each.
  *
  * Timers: a READY master is asked for its marker every PROBE_MS. So an agent with a longer max_ttl
- * is noticed before the shortest guard ends (TTL_MS_MIN_AGENT and 1 s). A master that waits to be
- * told, or is a copy, is asked every GUARD_TICK_MS. The masters of an idle group are asked every
- * IDLE_PROBE_MS while all of them vote and have noted the layout. A question precedes the next
- * command then, if the last one is older than PROBE_MS. */
+ * is noticed before the shortest guard ends. A master that waits to be told, or is a copy, is asked
+ * every GUARD_TICK_MS. Those of an idle group are asked every IDLE_PROBE_MS while all vote and have
+ * noted the layout. There a question precedes the next command if PROBE_MS are over. */
 #include "guard.h"
 
 #include <string.h>
@@ -631,7 +630,8 @@ void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms
     layouts->text = text;
     layout_name(text, layouts->name);
     layouts->fresh_ms = QUESTION_MS_MAX + silence_ms;
-    layouts->keep_ms = guard->max_ttl_ms + layouts->fresh_ms + timeout_ms + SPARE_MS;
+    uint32_t lease_ms = MUTANT(GUARD_KEPT_SHORTER_THAN_LEASES) ? 0 : guard->max_ttl_ms;
+    layouts->keep_ms = lease_ms + layouts->fresh_ms + timeout_ms + SPARE_MS;
 }
 
 /* Listens anew after a start, or after a pause of the whole agent: a master that has not answered

@@ -9,8 +9,8 @@
 
 #define WALL_MS_BASE ((int64_t)1760000000 * 1000)
 
-static const char *const request_words[] = {"question", "greeting", "acquire",
-                                            "raise",    "release",  "renewal"};
+static const char *const request_words[] = {"question", "greeting", "acquire",       "raise",
+                                            "renewal",  "release",  "missed renewal"};
 
 int64_t master_wall_ms(const struct world *world, const struct sim_master *master)
 {
@@ -94,6 +94,16 @@ void act_ready(struct world *world, struct happening *h)
 
 /* ---- its attempts at the lock ---- */
 
+/* A question goes ahead of the first command of an idle group. */
+static void before_lease(struct world *world, uint8_t a)
+{
+    struct sim_agent *agent = &world->agents[a];
+    if (guard_uses(&agent->guard, agent->max_ttl_ms, (struct instant){world->now_us}) &&
+        guard_deadline(&agent->guard).us <= world->now_us)
+        act_guard(world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
+    check_asks(world, a);
+}
+
 void act_lock(struct world *world, uint8_t a)
 {
     struct sim_agent *agent = &world->agents[a];
@@ -108,15 +118,12 @@ void act_lock(struct world *world, uint8_t a)
                                          .other_slot = world->slots && agent->layout == 1}};
     struct happening request = {.request = REQUEST_LOCK, .lock = attempt->lock};
     request.lock.number = wall > floor ? wall : floor + 1;
-    if (guard_uses(&agent->guard, agent->max_ttl_ms, (struct instant){world->now_us}) &&
-        guard_deadline(&agent->guard).us <= world->now_us)
-        act_guard(world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
-    check_asks(world, a);
+    before_lease(world, a);
     for (uint8_t m = 0; m < world->master_count; m++) {
         if (!agent->links[m].ready)
             continue;
-        script_vote(&agent->guard, m, (struct instant){world->now_us}, request.lock.number,
-                    request.vote);
+        script_vote(&agent->guard, m, (struct instant){world->now_us}, OP_ACQUIRE,
+                    request.lock.number, request.vote);
         world_send(world, a, m, request);
         asked |= (master_set)(1u << m);
     }
@@ -137,14 +144,80 @@ void act_release(struct world *world, struct happening *h)
     struct sim_agent *agent = &world->agents[a];
     if (!agent->attempt.open && !agent->attempt.holds)
         return;
-    if (agent->attempt.holds && world->holder == a &&
-        world->holder_attempt == agent->attempt.lock.attempt)
+    const struct script_lock *lock = &agent->attempt.lock;
+    if (agent->attempt.holds && world->holder == lock->agent - 1 &&
+        world->holder_attempt == lock->attempt) {
         world->hold_until_us = INT64_MIN;
+        world->holder_attempt = 0;
+    }
     for (uint8_t m = 0; m < world->master_count; m++)
         if (agent->links[m].ready)
             world_send(world, a, m,
                        (struct happening){.request = REQUEST_RELEASE, .lock = agent->attempt.lock});
-    agent->attempt.open = agent->attempt.holds = false;
+    agent->attempt.open = agent->attempt.holds = agent->attempt.keeps = false;
+}
+
+/* ---- locks that are kept ---- */
+
+static void begin_extending(struct world *world, uint8_t a, bool adopts)
+{
+    struct sim_agent *agent = &world->agents[a];
+    before_lease(world, a);
+    agent->attempt.round_us = world->now_us;
+    agent->attempt.extended = 0;
+    for (uint8_t m = 0; m < world->master_count; m++) {
+        struct happening request = {
+            .request = REQUEST_EXTEND, .lock = agent->attempt.lock, .began_us = world->now_us};
+        if (!agent->links[m].ready)
+            continue;
+        if (adopts)
+            script_vote(&agent->guard, m, (struct instant){world->now_us}, OP_ADOPT,
+                        request.lock.number, request.vote);
+        world_send(world, a, m, request);
+    }
+}
+
+void act_adopt(struct world *world, uint8_t a, uint8_t from)
+{
+    const struct attempt *theirs = &world->agents[from].attempt;
+    struct attempt *attempt = &world->agents[a].attempt;
+    *attempt = (struct attempt){
+        .keeps = true, .keep_until_us = theirs->keep_until_us, .lock = theirs->lock};
+    attempt->lock.renewer = a + 1u;
+    world_say(world, "agent %u adopts the lock of agent %u", a, from);
+    begin_extending(world, a, /* adopts= */ true);
+}
+
+bool act_extend(struct world *world, uint8_t a)
+{
+    struct attempt *attempt = &world->agents[a].attempt;
+    bool lasts = attempt->holds && world->now_us < attempt->lease_until_us;
+    if (!attempt->keeps || !lasts || world->now_us >= attempt->keep_until_us) {
+        if (attempt->keeps && lasts)
+            act_release(world, &(struct happening){.agent = a});
+        attempt->keeps = attempt->holds = false;
+        return false;
+    }
+    begin_extending(world, a, /* adopts= */ false);
+    return true;
+}
+
+static void hear_extended(struct world *world, const struct happening *reply)
+{
+    struct attempt *attempt = &world->agents[reply->agent].attempt;
+    bool is_of_round = attempt->keeps && attempt->round_us == reply->began_us &&
+                       attempt->lock.agent == reply->lock.agent &&
+                       attempt->lock.attempt == reply->lock.attempt;
+    if (!is_of_round || reply->says != SAYS_YES)
+        return;
+    int64_t ttl_us = (int64_t)attempt->lock.ttl_ms * 1000;
+    attempt->extended |= (master_set)(1u << reply->master);
+    if ((unsigned)__builtin_popcount(attempt->extended) < world->quorum)
+        return;
+    world->count.adopted += !attempt->holds;
+    attempt->holds = true;
+    attempt->lease_until_us = reply->began_us + ttl_us - ttl_us / 100 - 2000;
+    check_extended(world, reply->agent, attempt->lease_until_us);
 }
 
 /* Ends the time of the attempt. A number that a quorum has not stored by now is not answered. */
@@ -177,6 +250,7 @@ static void take_grants(struct world *world, uint8_t a)
         attempt->open = false;
         attempt->holds = true;
         check_answered(world, a);
+        attempt->lease_until_us = world->hold_until_us;
         return;
     }
     for (uint8_t m = 0; !attempt->raises && m < world->master_count; m++)
@@ -218,6 +292,10 @@ void act_hear(struct world *world, const struct happening *reply)
     case REQUEST_RELEASE:
         is_event = false;
         hear_grant(world, reply);
+        break;
+    case REQUEST_EXTEND:
+        is_event = false;
+        hear_extended(world, reply);
         break;
     case REQUEST_RENEW:
         event.kind = GUARD_SEES_EPOCH;
@@ -275,6 +353,9 @@ void act_execute(struct world *world, struct happening *h)
     case REQUEST_RAISE:
         h->says = script_raise(master->keys, wall_ms, &h->lock) ? SAYS_YES : SAYS_NO;
         h->number = h->lock.number;
+        break;
+    case REQUEST_EXTEND:
+        h->says = script_extend(master->keys, wall_ms, &h->lock, h->vote) ? SAYS_YES : SAYS_NO;
         break;
     case REQUEST_RELEASE:
         script_release(master->keys, wall_ms, &h->lock);

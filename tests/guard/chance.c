@@ -13,17 +13,24 @@ static int64_t between(struct world *world, int64_t low, int64_t high)
     return prng_between(&world->prng, low, high);
 }
 
-/* Two layouts of one group. All but the second are those of scripts of the search. */
+/* The layouts of one group: two, or three, which are no neighbours of each other. */
 static const struct {
-    uint8_t masters, quorum;
-    const char *layouts[2];
-    master_set unnamed[2]; /* masters that a layout does not name */
+    uint8_t masters, quorum, count;
+    const char *layouts[3];
+    master_set unnamed[3]; /* masters that a layout does not name */
     bool apart, slots;     /* as of the world */
-} pairs[] = {
-    {5, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=mutex a d e"}, {24, 6}, true, false},
-    {4, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=mutex a b d"}, {8, 4}, true, false},
-    {3, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=permits-2 a b c"}, {0, 0}, true, true},
-    {4, 3, {"w1 2 lock:=mutex a b c", "w1 3 lock:=mutex a b c d"}, {8, 0}, false, false},
+} sets[] = {
+    {5, 2, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=mutex a d e"}, {24, 6}, true, false},
+    {4, 2, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=mutex a b d"}, {8, 4}, true, false},
+    {3, 2, 2, {"w1 2 lock:=mutex a b c", "w1 2 lock:=permits-2 a b c"}, {0, 0}, true, true},
+    {4, 3, 2, {"w1 2 lock:=mutex a b c", "w1 3 lock:=mutex a b c d"}, {8, 0}, false, false},
+    {5,
+     2,
+     3,
+     {"w1 2 lock:=mutex a b c", "w1 2 lock:=mutex a b d", "w1 2 lock:=mutex a c e"},
+     {24, 20, 10},
+     true,
+     false},
 };
 
 /* Agents that live long name little. */
@@ -40,11 +47,11 @@ static uint32_t draw_max_ttl(struct world *world, uint8_t a)
 static void draw_layout(struct world *world, uint8_t a)
 {
     struct sim_agent *agent = &world->agents[a];
-    agent->layout = (uint8_t)prng_below(&world->prng, 2);
-    world->layouts[a] = pairs[world->pair].layouts[agent->layout];
+    agent->layout = (uint8_t)prng_below(&world->prng, sets[world->set].count);
+    world->layouts[a] = sets[world->set].layouts[agent->layout];
     for (uint8_t m = 0; m < world->master_count; m++)
         agent->links[m].blocked_until_us =
-            pairs[world->pair].unnamed[agent->layout] >> m & 1 ? INT64_MAX : 0;
+            sets[world->set].unnamed[agent->layout] >> m & 1 ? INT64_MAX : 0;
 }
 
 void draw_life(struct world *world, uint8_t a)
@@ -80,8 +87,10 @@ static void draw_links(struct world *world, struct sim_agent *agent)
 
 static void draw_agents(struct world *world)
 {
-    static const uint32_t ms[] = {1000, 1000, 2000, 5000};
-    world->agents[0].max_ttl_ms = ms[prng_below(&world->prng, 4)];
+    static const uint32_t ms[] = {1000, 1000, 2000, 5000},
+                          of_layouts[] = {1000, 2000, 5000, LONG_TTL_MS};
+    world->agents[0].max_ttl_ms =
+        (world->theme == THEME_LAYOUTS ? of_layouts : ms)[prng_below(&world->prng, 4)];
     for (uint8_t a = 0; a < world->agent_count; a++) {
         struct sim_agent *agent = &world->agents[a];
         agent->idle = prng_percent(&world->prng, 20);
@@ -145,7 +154,9 @@ static void draw_forgetting(struct world *world)
  * a master that both name, that all agents reach, and that forgets nothing (A4). */
 static void draw_layout_faults(struct world *world)
 {
-    master_set named_once = pairs[world->pair].unnamed[0] | pairs[world->pair].unnamed[1];
+    master_set named_once = 0;
+    for (unsigned i = 0; i < sets[world->set].count; i++)
+        named_once |= sets[world->set].unnamed[i];
     draw_happenings(world, HAPPEN_CRASH, 12, 0);
     draw_happenings(world, HAPPEN_FREEZE, 6, 20000); /* longer than a layout is noted for */
     if (!world->apart)
@@ -171,11 +182,11 @@ static void draw_group(struct world *world, enum theme theme, enum a6 a6, uint64
     unsigned from = needs_witnesses ? 1 : 0, masters = sizes[from + prng_below(&prng, 7 - from)];
     bool all = masters == 2 || prng_percent(&prng, 10); /* multilock */
     unsigned quorum = all ? masters : masters / 2 + 1;
-    uint8_t pair = 0;
+    uint8_t set = 0;
     if (theme == THEME_LAYOUTS) {
-        pair = (uint8_t)prng_below(&prng, sizeof(pairs) / sizeof(pairs[0]));
-        masters = pairs[pair].masters;
-        quorum = pairs[pair].quorum;
+        set = (uint8_t)prng_below(&prng, sizeof(sets) / sizeof(sets[0]));
+        masters = sets[set].masters;
+        quorum = sets[set].quorum;
     }
     world_clear(world, masters, quorum);
     world->theme = theme;
@@ -184,9 +195,9 @@ static void draw_group(struct world *world, enum theme theme, enum a6 a6, uint64
     world->hides_run = hides_run;
     world->unequal = theme == THEME_LEASES || a6 != A6_EXCUSES;
     world->clocks_step = theme == THEME_IN_TURN || theme == THEME_FORGETFUL;
-    world->pair = pair;
-    world->apart = theme == THEME_LAYOUTS && pairs[pair].apart;
-    world->slots = theme == THEME_LAYOUTS && pairs[pair].slots;
+    world->set = set;
+    world->apart = theme == THEME_LAYOUTS && sets[set].apart;
+    world->slots = theme == THEME_LAYOUTS && sets[set].slots;
     for (uint8_t m = 0; m < masters; m++) {
         if (!keys[m])
             keys[m] = keyspace_new();
@@ -200,12 +211,16 @@ static void draw_group(struct world *world, enum theme theme, enum a6 a6, uint64
 static void draw_run(struct world *world, const struct options *options, uint64_t seed)
 {
     draw_group(world, options->theme, options->a6, seed);
+    world->adopts_while_refused = options->adopts_while_refused;
     bool leases = world->theme == THEME_LEASES, in_turn = world->theme == THEME_IN_TURN,
          layouts = world->theme == THEME_LAYOUTS;
     world->agent_count = (unsigned)between(world, leases || layouts ? 2 : 1, AGENTS_MAX);
     world->chaos_until_us = (int64_t)(leases ? 70000 : 25000) * MS;
     /* The longest guard, a guess behind it, and a master that was out of reach before. */
-    world->end_us = world->chaos_until_us + (int64_t)(leases ? LONG_TTL_MS + 22000 : 42000) * MS;
+    world->end_us = world->chaos_until_us + (int64_t)(leases    ? LONG_TTL_MS + 22000
+                                                      : layouts ? 60000
+                                                                : 42000) *
+                                                MS;
     draw_agents(world);
     if (world->theme != THEME_FRESH)
         draw_past(world);
@@ -253,7 +268,7 @@ static const struct counts least[THEME_COUNT] = {
     [THEME_FORGETFUL] = {.told = 2, .guessed = 1},
     [THEME_COPIES] = {.copies = 2, .told = 2},
     [THEME_LEASES] = {.told = 2, .fallen = 1},
-    [THEME_LAYOUTS] = {.answered = 10, .refused = 2},
+    [THEME_LAYOUTS] = {.answered = 10, .refused = 2, .adopted = 1},
 };
 
 bool chance_runs(const struct options *options)
@@ -278,9 +293,10 @@ bool chance_runs(const struct options *options)
         }
     }
     printf("%u times a master forgot (%u copies), %u were told, %u voted by a guess; %u numbers "
-           "were answered, %u of them raised; max_ttl fell %u times; layouts refused %u attempts\n",
+           "were answered, %u of them raised; max_ttl fell %u times; layouts refused %u attempts; "
+           "%u locks were adopted\n",
            sum->forgets, sum->copies, sum->told, sum->guessed, sum->answered, sum->raised,
-           sum->fallen, sum->refused);
+           sum->fallen, sum->refused, sum->adopted);
     bool thin = !options->expects && options->runs >= LEAST_RUNS &&
                 check_is_thin(sum, &least[options->theme], (unsigned)options->runs / 2);
     printf("%s%llu passed, %llu failed\n", thin ? "too little happened\n" : "",

@@ -156,6 +156,14 @@ void check_answered(struct world *world, uint8_t a)
     world->holder_attempt = attempt->lock.attempt;
 }
 
+void check_extended(struct world *world, uint8_t a, int64_t until_us)
+{
+    const struct script_lock *lock = &world->agents[a].attempt.lock;
+    bool is_holder = world->holder == lock->agent - 1 && world->holder_attempt == lock->attempt;
+    if (is_holder && until_us > world->hold_until_us)
+        world->hold_until_us = until_us;
+}
+
 static void check_tops(struct world *world)
 {
     unsigned below = 0;
@@ -362,5 +370,5 @@ bool check_is_thin(const struct counts *count, const struct counts *least, unsig
     return count->told < times * least->told || count->guessed < times * least->guessed ||
            count->answered < times * least->answered || count->raised < times * least->raised ||
            count->copies < times * least->copies || count->fallen < times * least->fallen ||
-           count->refused < times * least->refused;
+           count->refused < times * least->refused || count->adopted < times * least->adopted;
 }

@@ -10,6 +10,7 @@
  * scripts. Both take
  *
  *   --break FILE FROM TO      of the script FILE the text FROM becomes TO
+ *   --adopts-while-refused    agents whose layout is refused adopt locks all the same
  *   --caught-by PROPERTY      that property must be broken
  *   --expect-violation        any property must be broken
  *
@@ -40,6 +41,7 @@ static bool takes_flag(const char *argument)
                  {"--quick", &options.quick},
                  {"--orders", &options.all_orders},
                  {"--first", &options.stops_at_first},
+                 {"--adopts-while-refused", &options.adopts_while_refused},
                  {"--expect-violation", &options.expects}};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         if (option_is(argument, flags[i].name))

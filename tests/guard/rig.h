@@ -243,8 +243,8 @@ static bool takes_lock(unsigned a, unsigned m, uint64_t proposal, uint64_t *ret_
     char vote[ASKING_VOTE_BYTES];
     struct script_lock lock = {
         .agent = a, .attempt = ++attempts, .number = proposal, .ttl_ms = MAX_TTL_MS};
-    script_vote(&rig.agents[a].guard, (uint8_t)m, (struct instant){rig.now_ms * 1000}, proposal,
-                vote);
+    script_vote(&rig.agents[a].guard, (uint8_t)m, (struct instant){rig.now_ms * 1000}, OP_ACQUIRE,
+                proposal, vote);
     bool yes = script_acquire(rig.keys[m], wall_ms(m), &lock, vote, ret_number) == SAYS_YES;
     script_release(rig.keys[m], wall_ms(m), &lock);
     return yes;

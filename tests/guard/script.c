@@ -148,7 +148,7 @@ struct bytes script_bucket(bool other_slot)
 static struct send_item item_of(const struct script_lock *lock)
 {
     struct send_item item = {.key = {lock->other_slot ? "j" : "k", 1},
-                             .agent = lock->agent,
+                             .agent = lock->renewer != 0 ? lock->renewer : lock->agent,
                              .fencing = true,
                              .permits = 1,
                              .ttl_ms = lock->ttl_ms,
@@ -158,28 +158,34 @@ static struct send_item item_of(const struct script_lock *lock)
     return item;
 }
 
-void script_vote(const struct guard *guard, uint8_t master, struct instant now, uint64_t number,
-                 char ret_vote[ASKING_VOTE_BYTES])
+void script_vote(const struct guard *guard, uint8_t master, struct instant now, enum op op,
+                 uint64_t number, char ret_vote[ASKING_VOTE_BYTES])
 {
-    asking_vote(ret_vote, guard, master, now, OP_ACQUIRE, &(struct proposals){number, number});
+    asking_vote(ret_vote, guard, master, now, op, &(struct proposals){number, number});
+}
+
+/* The reply to a command that ends with an argument of the master's own. */
+static redisReply *run_with_own(struct keyspace *keys, int64_t wall_ms, struct text command,
+                                enum op op, const char *vote)
+{
+    char bytes[COMMAND_BYTES], own_bytes[ASKING_OWN_BYTES];
+    struct text own =
+        asking_own(own_bytes, op, /* clock_ms= */ 0, (struct text){vote, strlen(vote)});
+    if (command.len + own.len > sizeof(bytes))
+        fail("a command", "too long");
+    memcpy(bytes, command.at, command.len);
+    memcpy(bytes + command.len, own.at, own.len);
+    return run(keys, wall_ms, (struct text){bytes, command.len + own.len});
 }
 
 enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
                                 const struct script_lock *lock, const char *vote,
                                 uint64_t *ret_number)
 {
-    char bytes[COMMAND_BYTES];
     struct send_item item = item_of(lock);
     struct event_reply heard;
     struct text command = asking_op(begin(), &config, 0, OP_ACQUIRE, &item, 1);
-    char own_bytes[ASKING_OWN_BYTES];
-    struct text own =
-        asking_own(own_bytes, OP_ACQUIRE, /* clock_ms= */ 0, (struct text){vote, strlen(vote)});
-    if (command.len + own.len > sizeof(bytes))
-        fail("acquire", "too long");
-    memcpy(bytes, command.at, command.len);
-    memcpy(bytes + command.len, own.at, own.len);
-    redisReply *reply = run(keys, wall_ms, (struct text){bytes, command.len + own.len});
+    redisReply *reply = run_with_own(keys, wall_ms, command, OP_ACQUIRE, vote);
     item_reply_read(OP_ACQUIRE, reply, &heard);
     if (reply->type == REDIS_REPLY_ERROR)
         fail("acquire", reply->str);
@@ -201,6 +207,23 @@ bool script_raise(struct keyspace *keys, int64_t wall_ms, const struct script_lo
         fail("raise", reply->str);
     freeReplyObject(reply);
     return heard.vote == VOTE_YES && heard.fence >= lock->number;
+}
+
+bool script_extend(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock,
+                   const char *vote)
+{
+    enum op op = *vote ? OP_ADOPT : OP_RENEW;
+    struct send_item item = item_of(lock);
+    struct event_reply heard;
+    const char *error = NULL;
+    struct text command = asking_op(begin(), &config, 0, op, &item, 1);
+    redisReply *reply = op == OP_ADOPT ? run_with_own(keys, wall_ms, command, op, vote)
+                                       : run(keys, wall_ms, command);
+    reply_read(op, 1, reply, &heard, &error);
+    if (error != NULL)
+        fail("extend", error);
+    freeReplyObject(reply);
+    return heard.vote == VOTE_YES;
 }
 
 void script_release(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock)

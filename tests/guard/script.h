@@ -24,6 +24,7 @@ const char *script_new(struct keyspace *keys, int64_t wall_ms, const char *call,
 /* A lock of the one key of the world: whose it is, and its number. */
 struct script_lock {
     uint32_t agent, attempt; /* together the token */
+    uint32_t renewer;        /* The agent that adopted it; 0: the one that took it. */
     uint64_t number;         /* the proposal; for a raise the new number */
     uint32_t ttl_ms;
     bool other_slot; /* it is taken under another key, as a slot of a semaphore is */
@@ -35,15 +36,19 @@ struct bytes script_bucket(bool other_slot);
 /* Replies of an acquire or a raise. */
 enum script_says { SAYS_NO, SAYS_GUARDED, SAYS_HELD, SAYS_YES };
 
-/* The last argument of an acquire, as the agent sends it (asking_vote()). */
-void script_vote(const struct guard *guard, uint8_t master, struct instant now, uint64_t number,
-                 char ret_vote[ASKING_VOTE_BYTES]);
+/* The last argument of an acquire, or of an adoption, as the agent sends it (asking_vote()). */
+void script_vote(const struct guard *guard, uint8_t master, struct instant now, enum op op,
+                 uint64_t number, char ret_vote[ASKING_VOTE_BYTES]);
 /* SAYS_YES: `*ret_number` is the number that the master stores. */
 enum script_says script_acquire(struct keyspace *keys, int64_t wall_ms,
                                 const struct script_lock *lock, const char *vote,
                                 uint64_t *ret_number);
 /* True if the master stores at least the number. */
 bool script_raise(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock);
+/* A renewal, or with a vote an adoption by lock->renewer. True if the master extends the lock, and
+ * its answer counts. */
+bool script_extend(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock,
+                   const char *vote);
 void script_release(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock);
 
 /* Breaks a script on purpose, before the first run: the text `from` of the file (acquire, marker,

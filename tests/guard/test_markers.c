@@ -290,7 +290,7 @@ Test(guard_markers, a_number_is_above_the_floor_also_if_the_agent_does_not_know_
     uint64_t number = 0;
     char vote[ASKING_VOTE_BYTES];
     struct script_lock lock = {.agent = 1, .attempt = 1, .number = 5, .ttl_ms = 1000};
-    script_vote(&rig.agents[0].guard, 0, (struct instant){rig.now_ms * 1000}, 5, vote);
+    script_vote(&rig.agents[0].guard, 0, (struct instant){rig.now_ms * 1000}, OP_ACQUIRE, 5, vote);
     cr_assert_eq(script_acquire(rig.keys[0], wall_ms(0), &lock, vote, &number), SAYS_YES);
     cr_assert_eq(number, 7001u);
 }

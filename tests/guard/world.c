@@ -121,6 +121,8 @@ bool world_is_void(const struct world *world, const struct happening *h)
     case HAPPEN_DECIDE:
     case HAPPEN_RELEASE:
         return !lives(world, h);
+    case HAPPEN_EXTEND:
+        return !lives(world, h) || world->agents[h->agent].attempt.lock.attempt != h->lock.attempt;
     case HAPPEN_DROP: /* server: the master ended the connection, not the network */
         return h->server != 0 && (!link->open || link->server != h->server);
     default:
@@ -370,6 +372,40 @@ static void on_tick(struct world *world, struct happening *h)
         plan_life(world, h->agent, HAPPEN_TICK, TICK_MS * MS);
 }
 
+static void plan_extending(struct world *world, uint8_t a)
+{
+    const struct script_lock *lock = &world->agents[a].attempt.lock;
+    world_plan(
+        world, world->now_us + (int64_t)lock->ttl_ms * MS / 3,
+        (struct happening){
+            .kind = HAPPEN_EXTEND, .agent = a, .connection = world->agents[a].life, .lock = *lock});
+}
+
+static void on_extend(struct world *world, struct happening *h)
+{
+    if (world->agents[h->agent].attempt.open || act_extend(world, h->agent))
+        plan_extending(world, h->agent);
+}
+
+/* A lock that is kept is released when its time is over. */
+static void on_release(struct world *world, struct happening *h)
+{
+    if (!world->agents[h->agent].attempt.keeps)
+        act_release(world, h);
+}
+
+/* Draws whether the lock that the agent asks for will be kept: in some runs longer than a layout is
+ * noted for. */
+static void draw_keeping(struct world *world, uint8_t a)
+{
+    struct attempt *attempt = &world->agents[a].attempt;
+    if (world->theme != THEME_LAYOUTS || !drawn_percent(world, 40))
+        return;
+    attempt->keeps = true;
+    attempt->keep_until_us = world->now_us + drawn(world, 0, 40000 * MS, 0);
+    plan_extending(world, a);
+}
+
 static void on_lock(struct world *world, struct happening *h)
 {
     uint8_t a = h->agent;
@@ -381,6 +417,27 @@ static void on_lock(struct world *world, struct happening *h)
             ? drawn(world, (ROUND_MS + 1) * MS, 1000 * MS, ROUND_MS * MS)
             : (int64_t)world->agents[a].max_ttl_ms * MS + drawn(world, 0, 500 * MS, 0);
     plan_life(world, a, HAPPEN_RELEASE, until_us);
+    draw_keeping(world, a);
+}
+
+/* R23: "A closed group adopts no hold (D3.4) and resumes none of its journal". */
+static bool may_adopt(const struct world *world, uint8_t a)
+{
+    return world->adopts_while_refused ||
+           guard_gate(&world->agents[a].guard, (struct instant){world->now_us}) == GUARD_OPEN;
+}
+
+/* A holder goes on with its token at this agent. */
+static bool adopts(struct world *world, uint8_t a)
+{
+    uint8_t from = (uint8_t)prng_below(&world->prng, world->agent_count);
+    const struct sim_agent *other = &world->agents[from];
+    if (from == a || !other->alive || !other->attempt.holds || !other->attempt.keeps ||
+        !may_adopt(world, a))
+        return false;
+    act_adopt(world, a, from);
+    plan_extending(world, a);
+    return true;
 }
 
 /* It asks for the lock, or meets a master with a renewal. */
@@ -392,7 +449,11 @@ static void on_round(struct world *world, struct happening *h)
     plan_life(world, a, HAPPEN_ROUND, drawn(world, 50 * MS, 700 * MS, 0));
     if (drawn_percent(world, 20) && agent->links[m].ready)
         act_renew(world, a, m);
-    if (!agent->idle && !agent->attempt.open && !agent->attempt.holds)
+    if (agent->attempt.open || agent->attempt.holds || agent->attempt.keeps)
+        return;
+    if (world->theme == THEME_LAYOUTS && drawn_percent(world, 30) && adopts(world, a))
+        return;
+    if (!agent->idle)
         on_lock(world, h);
 }
 
@@ -519,17 +580,17 @@ static const struct {
     void (*happens)(struct world *world, struct happening *h);
     bool is_of_agent; /* A frozen agent does it later. */
 } kinds[] = {
-    [HAPPEN_START] = {on_start, false},     [HAPPEN_CRASH] = {on_crash, false},
-    [HAPPEN_FREEZE] = {on_freeze, false},   [HAPPEN_CLOCK] = {on_clock, false},
-    [HAPPEN_TICK] = {on_tick, true},        [HAPPEN_CONNECT] = {on_connect, true},
-    [HAPPEN_GREET] = {on_greet, true},      [HAPPEN_REQUEST] = {on_request, false},
-    [HAPPEN_REPLY] = {on_reply, true},      [HAPPEN_READY] = {act_ready, true},
-    [HAPPEN_PAUSE] = {on_pause, true},      [HAPPEN_DROP] = {on_drop, true},
-    [HAPPEN_ROUND] = {on_round, true},      [HAPPEN_DECIDE] = {act_decide, true},
-    [HAPPEN_RELEASE] = {act_release, true}, [HAPPEN_FORGET] = {on_forget, false},
-    [HAPPEN_SPOIL] = {on_spoil, false},     [HAPPEN_FULL] = {on_full, false},
-    [HAPPEN_TIME] = {NULL, false},          [HAPPEN_HOLD] = {on_hold, false},
-    [HAPPEN_LOCK] = {on_lock, true},
+    [HAPPEN_START] = {on_start, false},    [HAPPEN_CRASH] = {on_crash, false},
+    [HAPPEN_FREEZE] = {on_freeze, false},  [HAPPEN_CLOCK] = {on_clock, false},
+    [HAPPEN_TICK] = {on_tick, true},       [HAPPEN_CONNECT] = {on_connect, true},
+    [HAPPEN_GREET] = {on_greet, true},     [HAPPEN_REQUEST] = {on_request, false},
+    [HAPPEN_REPLY] = {on_reply, true},     [HAPPEN_READY] = {act_ready, true},
+    [HAPPEN_PAUSE] = {on_pause, true},     [HAPPEN_DROP] = {on_drop, true},
+    [HAPPEN_ROUND] = {on_round, true},     [HAPPEN_DECIDE] = {act_decide, true},
+    [HAPPEN_RELEASE] = {on_release, true}, [HAPPEN_FORGET] = {on_forget, false},
+    [HAPPEN_SPOIL] = {on_spoil, false},    [HAPPEN_FULL] = {on_full, false},
+    [HAPPEN_TIME] = {NULL, false},         [HAPPEN_HOLD] = {on_hold, false},
+    [HAPPEN_LOCK] = {on_lock, true},       [HAPPEN_EXTEND] = {on_extend, true},
 };
 
 void world_take(struct world *world, struct happening *h)

@@ -32,7 +32,7 @@ enum theme {
     THEME_FORGETFUL, /* an old group, some or all of whose masters forget at any time */
     THEME_COPIES,    /* masters are filled with the data of another one. Markers are spoiled */
     THEME_LEASES,    /* agents with unequal max_ttl come and die */
-    THEME_LAYOUTS,   /* agents with two layouts come and die */
+    THEME_LAYOUTS,   /* agents with several layouts come and die, and keep locks or adopt them */
     THEME_COUNT,
 };
 
@@ -60,6 +60,7 @@ enum happening_kind {
     HAPPEN_ROUND,   /* an agent asks for the lock, or renews one */
     HAPPEN_DECIDE,  /* the time of its round is over */
     HAPPEN_RELEASE, /* the lock is released */
+    HAPPEN_EXTEND,  /* an agent renews the lock that it keeps */
     HAPPEN_FORGET,  /* a master forgets */
     HAPPEN_SPOIL,   /* a master's marker is spoiled */
     HAPPEN_FULL,    /* a master begins to refuse writes, or ends it */
@@ -73,6 +74,7 @@ enum request_kind {
     REQUEST_GREETING,
     REQUEST_LOCK,
     REQUEST_RAISE,
+    REQUEST_EXTEND, /* a renewal; with a vote an adoption */
     REQUEST_RELEASE,
     REQUEST_RENEW, /* a renewal that misses its key, and answers the marker's epoch */
 };
@@ -117,6 +119,7 @@ struct happening {
     char vote[ASKING_VOTE_BYTES];
     enum script_says says;
     uint64_t number;
+    int64_t began_us; /* REQUEST_EXTEND: when its round began */
 };
 
 struct link {
@@ -132,19 +135,23 @@ struct link {
     uint32_t failures;
 };
 
-/* An agent's attempt at the lock. */
+/* An attempt of an agent at the lock, and the lock that it holds. */
 struct attempt {
     bool open, raises, holds;
+    bool keeps;                     /* The lock is renewed until keep_until_us. */
     struct script_lock lock;        /* its number: the largest that was granted */
     uint64_t stored[LIMIT_MASTERS]; /* by masters that granted; 0: it did not */
     int64_t began_us;
+    int64_t keep_until_us, lease_until_us;
+    int64_t round_us;    /* when the last round of renewal began */
+    master_set extended; /* masters that extended the lease in it */
 };
 
 struct sim_agent {
     bool alive, idle; /* idle: it asks for no lock */
     uint32_t life, attempts;
     uint32_t max_ttl_ms;
-    uint8_t layout; /* 1: the second of the run */
+    uint8_t layout; /* its place in the set of the run */
     int64_t start_us, frozen_until_us;
     int64_t skew_ms; /* skew of its wall clock, which is the agreed time */
     struct guard guard;
@@ -177,7 +184,8 @@ struct sim_master {
 
 /* Counts of events. */
 struct counts {
-    unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen, refused;
+    unsigned forgets, drops, crashes, told, guessed, answered, raised, copies, fallen, refused,
+        adopted;
 };
 
 struct world {
@@ -191,9 +199,10 @@ struct world {
     bool clocks_step, unequal; /* unequal: agents have unequal max_ttl */
     unsigned agent_count, master_count, quorum;
     const char *layouts[AGENTS_MAX]; /* that each agent has; NULL: it compares none */
-    uint8_t pair;                    /* THEME_LAYOUTS: the pair of layouts that was drawn */
+    uint8_t set;                     /* THEME_LAYOUTS: the set of layouts that was drawn */
     bool apart;                      /* the layouts are no neighbours */
-    bool slots; /* agents of the second layout take the lock under another key */
+    bool slots;                /* agents of the second layout take the lock under another key */
+    bool adopts_while_refused; /* a rule that is broken: R23 lets a closed group adopt nothing */
     int64_t chaos_until_us, end_us;
     /* Called before the keys of a master change; NULL: they may change. */
     void (*before_change)(struct world *world, uint8_t master);
@@ -205,9 +214,9 @@ struct world {
      * last holder counts on its lock. */
     uint64_t answered;
     int64_t hold_began_us, hold_until_us;
-    uint32_t holder, holder_attempt;
-    int64_t jumped_us;        /* a master's clock was set forward last (A3) */
-    int64_t unknown_until_us; /* a guess may have missed a longer max_ttl until then (A6) */
+    uint32_t holder, holder_attempt; /* whose attempt was granted the lock; attempt 0: none */
+    int64_t jumped_us;               /* a master's clock was set forward last (A3) */
+    int64_t unknown_until_us;        /* a guess may have missed a longer max_ttl until then (A6) */
     unsigned waiting;
     /* ---- results ---- */
     char violation[16]; /* the property that was broken; "": none */
@@ -250,7 +259,7 @@ struct options {
     enum theme theme;
     enum a6 a6;
     uint64_t runs, from;
-    bool told;
+    bool told, adopts_while_refused;
     /* ---- search ---- */
     int bound; /* -1: that of the script */
     bool quick, all_orders, stops_at_first;
@@ -283,6 +292,11 @@ void act_hear(struct world *world, const struct happening *reply);
 void act_ready(struct world *world, struct happening *happening);
 void act_lock(struct world *world, uint8_t agent);
 void act_renew(struct world *world, uint8_t agent, uint8_t master);
+/* The agent begins to renew another one's lock. */
+void act_adopt(struct world *world, uint8_t agent, uint8_t from);
+/* Begins the next round of renewal of the lock that the agent keeps. Returns false if there is
+ * none any more. */
+bool act_extend(struct world *world, uint8_t agent);
 void act_decide(struct world *world, struct happening *happening);
 void act_release(struct world *world, struct happening *happening);
 void act_forget(struct world *world, uint8_t master, enum forgetting how, uint8_t from);
@@ -300,6 +314,8 @@ void check_marker(struct world *world, const struct happening *request, uint64_t
 void check_guess(struct world *world, uint8_t agent, uint8_t master);
 void check_heard(struct world *world, const struct happening *reply);
 void check_answered(struct world *world, uint8_t agent);
+/* A quorum has extended the lease of the agent's lock until then. */
+void check_extended(struct world *world, uint8_t agent, int64_t until_us);
 void check_asks(struct world *world, uint8_t agent);
 void check_now(struct world *world);
 void check_end(struct world *world);
