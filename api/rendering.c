@@ -5,8 +5,8 @@
  *      '--none--> waits, suspended --the share is there again--'
  *
  * A thousand locks in a list take the loop several milliseconds, and a renewal has 50. So after a
- * page the share rests for RESTS times as long as the page took. Meanwhile requests for the same
- * page get the same bytes, and all others wait.
+ * page the share rests for three times as long as the page took (rest_ns()). Meanwhile requests for
+ * the same page get the same bytes, and all others wait.
  *
  * The bytes of all pages that are being sent are bounded. Beyond RENDERED_BYTES_MAX no page is
  * rendered before others have been read, and a connection that reads its page slowly is closed. */
@@ -22,7 +22,6 @@
 /* ---- shared pages ---- */
 
 enum {
-    RESTS = 3,                         /* Pages have a quarter of the time. */
     SHARED_MS = 250,                   /* Largest age of a shared page. */
     RESUMED = 64,                      /* Connections resumed in one iteration of the loop. */
     FULL_MS = 50,                      /* Interval of the checks whether pages have been read. */
@@ -178,7 +177,7 @@ enum MHD_Result rendering_answer(struct connection *connection, const char *what
     uint64_t before_ns = uv_hrtime();
     struct MHD_Response *response = render(connection);
     uint64_t after_ns = uv_hrtime();
-    api->rests_until_ns = after_ns + RESTS * (after_ns - before_ns);
+    api->rests_until_ns = after_ns + rest_ns(after_ns - before_ns);
     if (response == NULL)
         return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
     share_page(api, what, response);

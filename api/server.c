@@ -224,7 +224,6 @@ static bool rests(struct listener *listener)
  * such runs take. So a flood of its requests takes at most a quarter of the loop's time. */
 static bool run_admin(struct api *api)
 {
-    enum { RESTS = 3 };
     bool more = false;
     for (size_t i = 0; i < api->listener_count; i++) {
         struct listener *listener = &api->listeners[i];
@@ -232,11 +231,11 @@ static bool run_admin(struct api *api)
             continue;
         uint64_t before_ns = uv_hrtime();
         run_daemon(listener);
-        uint64_t now_ns = uv_hrtime(), rest_ns = RESTS * (now_ns - before_ns);
-        if (rest_ns >= 1000000) {
-            listener->rests_until_ns = now_ns + rest_ns;
+        uint64_t now_ns = uv_hrtime(), rest = rest_ns(now_ns - before_ns);
+        if (rest >= 1000000) {
+            listener->rests_until_ns = now_ns + rest;
             uv_poll_stop(&listener->poll);
-            wake_within(api, rest_ns / 1000000 + 1);
+            wake_within(api, rest / 1000000 + 1);
         } else {
             more |= listener->wants_run;
         }

@@ -216,6 +216,29 @@ Test(crowded, a_flood_of_scrapes_costs_no_lock)
     cr_assert_gt(scrapes, SCRAPERS, "%f scrapes only", scrapes);
 }
 
+/* A pause of the process is no work of the admin listener. If it were, the listener would rest for
+ * three times as long, and no health check would be answered meanwhile. */
+Test(crowded, after_a_pause_the_admin_listener_answers)
+{
+    enum { SCRAPERS = 120, PAUSES = 8, PAUSE_MS = 2000, ANSWER_MS = 4000 };
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(&(struct agent_options){.admin = true});
+    struct agent admin = *agent;
+    admin.port = agent->admin_port;
+    const pid_t pid =
+        workers_start(&admin, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", SCRAPERS);
+    for (int i = 0; i < PAUSES; i++) {
+        sleep_ms(100 + 7 * i);
+        agent_signal(agent, SIGSTOP); /* In a quarter of the cases, while the listener works. */
+        sleep_ms(PAUSE_MS);
+        agent_signal(agent, SIGCONT);
+        const int probe = wire_request(&admin, "GET", "/livez", NULL);
+        expect(wire_receive(probe, ANSWER_MS), 200, NULL);
+        wire_close(probe);
+    }
+    workers_stop(pid);
+}
+
 /* Shared metrics are not old: a scrape shows the state of a quarter of a second ago at most. */
 Test(crowded, metrics_are_fresh)
 {
