@@ -41,7 +41,7 @@
  * is noticed before the shortest guard ends. A master that waits to be told, or is a copy, is asked
  * every GUARD_TICK_MS. Those of an idle group are asked every IDLE_PROBE_MS while all vote and have
  * noted the layout. There a question precedes the next command if PROBE_MS are over. */
-#include "guard.h"
+#include "register.h"
 
 #include <string.h>
 
@@ -51,15 +51,13 @@
 
 enum {
     PROBE_MS = 900,
-    IDLE_PROBE_MS = 4900,   /* The longest time between two questions. */
-    IDLE_AFTER_MS = 5000,   /* A group is idle so long after the last command at the earliest. */
-    QUESTION_MS_MAX = 6000, /* R23: F without the time that a master may be silent. */
-    SETTLE_MS = 1000,       /* R23: the time in which every master is tried, at a start. */
+    IDLE_PROBE_MS = 4900, /* The longest time between two questions. */
+    IDLE_AFTER_MS = 5000, /* A group is idle so long after the last command at the earliest. */
     GUESS_MS = 10 * 1000,
 };
 static_assert(PROBE_MS + GUARD_TICK_MS < TTL_MS_MIN_AGENT + 1000,
               "the shortest guard must not end between two probes");
-static_assert(IDLE_PROBE_MS + 2 * GUARD_TICK_MS + 500 < QUESTION_MS_MAX,
+static_assert(IDLE_PROBE_MS + 2 * GUARD_TICK_MS + 500 < REGISTER_QUESTION_MS_MAX,
               "the last answer must count until the next one comes");
 
 static bool guard_same_word(const char *a, const char *b)
@@ -144,40 +142,6 @@ int64_t guard_left_ms(const struct guard *guard, uint8_t index, struct instant n
     return (instant_us_between(now, guard->masters[index].until) + 999) / 1000;
 }
 
-/* Returns true if its last answer is of a question that was asked a short time ago, and says that
- * the layout is noted there (R23). */
-static bool guard_is_noted(const struct guard *guard, const struct guard_master *master,
-                           struct instant now)
-{
-    struct instant until = instant_after_ms(master->answered_asked_at, guard->layouts.fresh_ms);
-    return master->noted && (!instant_before(until, now) || MUTANT(GUARD_STALE_ANSWER_COUNTS));
-}
-
-/* R23: "A group takes new locks only while no layout that is no neighbour is known to be at work,
- * and every master that can be reached has noted the agent's own." A master that refuses questions
- * cannot note anything: it has no vote here, and the others do not wait for it. */
-enum guard_gate guard_gate(const struct guard *guard, struct instant now)
-{
-    const struct guard_register *layouts = &guard->layouts;
-    struct instant settled = instant_after_ms(layouts->listens_since, SETTLE_MS);
-    if (layouts->text.len == 0 || MUTANT(GUARD_GATE_NOT_LOOKED_AT))
-        return GUARD_OPEN;
-    if (instant_before(now, layouts->refused_until) && !MUTANT(GUARD_DISAGREES_ONE_MASTER))
-        return GUARD_REFUSED_BY_LAYOUT;
-    if (!layouts->has_stepped)
-        return GUARD_LISTENS;
-    for (uint8_t i = 0; i < guard->master_count; i++) {
-        const struct guard_master *master = &guard->masters[i];
-        bool ready = master->phase == GUARD_MASTER_READY,
-             waits = !ready && !master->tried && instant_before(now, settled),
-             lacks = ready && !master->errs && !guard_is_noted(guard, master, now) &&
-                     !MUTANT(GUARD_DISAGREES_ONE_MASTER);
-        if (waits || lacks)
-            return GUARD_LISTENS;
-    }
-    return GUARD_OPEN;
-}
-
 const char *guard_known_vote(const struct guard *guard, uint8_t index)
 {
     return guard_votes_now(guard, index) ? guard->masters[index].last.vote : "";
@@ -187,7 +151,7 @@ const char *guard_vote(const struct guard *guard, uint8_t index, struct instant 
 {
     CORE_ASSERT(index < guard->master_count);
     const struct guard_master *master = &guard->masters[index];
-    bool noted = guard->layouts.text.len == 0 || guard_is_noted(guard, master, now) ||
+    bool noted = guard->layouts.text.len == 0 || register_is_noted(guard, master, now) ||
                  MUTANT(GUARD_GATE_NOT_LOOKED_AT) ||
                  (MUTANT(GUARD_DISAGREES_ONE_MASTER) && !master->disagrees);
     return noted && guard_gate(guard, now) == GUARD_OPEN ? guard_known_vote(guard, index) : "";
@@ -284,24 +248,6 @@ static void add_others(const struct guard *guard, struct guard_ask *ask)
     ask->others[len] = '\0';
 }
 
-/* Adds the layout (R23). A guard that is refused lets nothing be noted, so that it keeps no other
- * agent away. */
-static void add_layout(const struct guard *guard, struct instant now, struct guard_ask *ask)
-{
-    const struct guard_register *layouts = &guard->layouts;
-    bool refused = instant_before(now, layouts->refused_until);
-    ask->layout = layouts->text;
-    if (layouts->text.len == 0)
-        return;
-    ask->keep_ms = refused && !MUTANT(GUARD_NOTED_WHILE_REFUSED) ? 0 : layouts->keep_ms;
-    memcpy(ask->layout_name, layouts->name, sizeof(ask->layout_name));
-    for (uint8_t i = 0; i < layouts->neighbour_count; i++) {
-        char *at = ask->neighbours + (size_t)i * LAYOUT_NAME_BYTES;
-        memcpy(at, layouts->neighbours[i], LAYOUT_NAME_BYTES - 1);
-        at[LAYOUT_NAME_BYTES - 1] = ' ';
-    }
-}
-
 static struct guard_ask *put_ask(struct guard *guard, uint8_t index, enum guard_question question,
                                  struct instant now, struct guard_effects *effects)
 {
@@ -315,7 +261,7 @@ static struct guard_ask *put_ask(struct guard *guard, uint8_t index, enum guard_
                               .lift = master->numbered,
                               .has_replicas = guard->has_replicas};
     add_others(guard, ask);
-    add_layout(guard, now, ask);
+    register_ask(guard, now, ask);
     master->numbered = 0;
     master->meets = false;
     master->asked = true;
@@ -511,62 +457,6 @@ static void take_answer(struct guard *guard, uint8_t index, const struct guard_a
     }
 }
 
-/* Notes a neighbour. Returns false if there was no place for it but that of an older one. */
-static bool note_neighbour(struct guard_register *layouts, struct text text)
-{
-    bool has_place = layouts->neighbour_count < GUARD_NEIGHBOURS;
-    layout_name(text, layouts->neighbours[layouts->neighbour_next]);
-    layouts->neighbour_next = (uint8_t)((layouts->neighbour_next + 1) % GUARD_NEIGHBOURS);
-    layouts->neighbour_count = (uint8_t)(layouts->neighbour_count + has_place);
-    return has_place;
-}
-
-/* R23: "So the layout with the greater name remembers the other one for F longer." Both may have
- * been refused, each of them by the other. */
-static int64_t yield_ms(const struct guard_register *layouts, struct text other)
-{
-    char name[LAYOUT_NAME_BYTES];
-    layout_name(other, name);
-    return memcmp(layouts->name, name, LAYOUT_NAME_BYTES) > 0 && !MUTANT(GUARD_NEVER_YIELDS)
-               ? layouts->fresh_ms
-               : 0;
-}
-
-/* Takes the layouts at work on a master (R23). One that is no neighbour is remembered for as long
- * as the master would do so. Without that memory, this agent could be the first that is noted when
- * the master forgets. */
-static void take_layouts(struct guard *guard, uint8_t index, const struct guard_layouts *heard,
-                         struct instant now, struct guard_effects *effects)
-{
-    struct guard_register *layouts = &guard->layouts;
-    struct guard_master *master = &guard->masters[index];
-    struct layout own, other;
-    CORE_ASSERT(heard->count <= GUARD_OTHERS);
-    master->tried = true;
-    master->noted = heard->noted;
-    master->at_work = heard->at_work;
-    master->errs = master->disagrees = false;
-    master->meets = heard->count > 0;
-    for (unsigned i = 0; i < heard->count; i++) {
-        struct text text = heard->others[i].text;
-        bool both = layout_parse(layouts->text, &own) && layout_parse(text, &other);
-        enum layout_conflict conflict = both ? layout_compare(&own, &other) : LAYOUT_OTHER_WIRE;
-        if (conflict == LAYOUT_NEIGHBOURS) {
-            master->meets = note_neighbour(layouts, text) && master->meets;
-            continue;
-        }
-        struct instant until =
-            instant_after_ms(now, heard->others[i].left_ms + yield_ms(layouts, text));
-        if (!MUTANT(GUARD_LAYOUT_FORGOTTEN_EARLY))
-            layouts->refused_until = instant_max(layouts->refused_until, until);
-        effects->theirs = text;
-        effects->asked = index;
-        effects->conflict = conflict;
-        master->disagrees = true;
-        master->meets = false;
-    }
-}
-
 /* Notes that its marker is not the one that was read last. */
 static void unsee(struct guard *guard, uint8_t index, const char *epoch, struct instant now,
                   struct guard_effects *effects)
@@ -617,40 +507,6 @@ void guard_init(struct guard *guard, uint8_t master_count, uint8_t quorum, bool 
                             .master_count = master_count,
                             .witnesses = (uint8_t)(master_count - quorum + 1),
                             .max_ttl_ms = max_ttl_ms};
-}
-
-void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms,
-                      uint32_t timeout_ms)
-{
-    enum { SPARE_MS = 6000 };
-    struct guard_register *layouts = &guard->layouts;
-    struct layout layout;
-    bool is_layout = layout_parse(text, &layout);
-    CORE_ASSERT(is_layout);
-    layouts->text = text;
-    layout_name(text, layouts->name);
-    layouts->fresh_ms = QUESTION_MS_MAX + silence_ms;
-    uint32_t lease_ms = MUTANT(GUARD_KEPT_SHORTER_THAN_LEASES) ? 0 : guard->max_ttl_ms;
-    layouts->keep_ms = lease_ms + layouts->fresh_ms + timeout_ms + SPARE_MS;
-}
-
-/* Listens anew after a start, or after a pause of the whole agent: a master that has not answered
- * since, and that could be asked, may know a layout that is no neighbour. */
-static void listen_anew(struct guard *guard, struct instant now)
-{
-    struct guard_register *layouts = &guard->layouts;
-    bool was_paused =
-        instant_before(instant_after_ms(layouts->stepped_at, layouts->fresh_ms), now) &&
-        !MUTANT(GUARD_PAUSE_UNNOTICED);
-    if (!layouts->has_stepped || was_paused) {
-        layouts->listens_since = now;
-        for (uint8_t i = 0; i < guard->master_count; i++)
-            guard->masters[i].tried = false;
-    }
-    if (!layouts->has_stepped) /* An earlier process may have left it holds (D8.3). */
-        guard->idle_from = instant_max(guard->idle_from, instant_after_ms(now, guard->max_ttl_ms));
-    layouts->has_stepped = true;
-    layouts->stepped_at = now;
 }
 
 static void greets(struct guard *guard, const struct guard_event *event, struct instant now,
@@ -729,7 +585,7 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
     CORE_ASSERT(index < guard->master_count);
     struct guard_master *master = &guard->masters[index];
     *ret_effects = (struct guard_effects){0};
-    listen_anew(guard, now);
+    register_step(guard, now);
     switch (event->kind) {
     case GUARD_GREETS:
         greets(guard, event, now, ret_effects);
@@ -746,7 +602,7 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
         CORE_ASSERT(master->asked);
         master->asked = false;
         take_answer(guard, index, &event->answer, now, ret_effects);
-        take_layouts(guard, index, &event->layouts, now, ret_effects);
+        register_hear(guard, index, &event->layouts, now, ret_effects);
         report_epoch(guard, index, ret_effects);
         break;
     case GUARD_UNANSWERED:

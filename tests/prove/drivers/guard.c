@@ -1,7 +1,7 @@
 /* One step of the guard of up to MASTERS masters, from any state that earlier steps can have left,
  * with any event that guard.h lets the caller report.
  *
- * sources: agent/core/guard.c
+ * sources: agent/core/guard.c agent/core/register.c
  * options: -cpp-extra-args=-DVAGUE_LIBC -eva-auto-loop-unroll 16 -eva-slevel 30
  *   -eva-slevel-function main:100000 -inline-calls can_be_asked */
 #include "agent/core/guard.h"

@@ -1,0 +1,148 @@
+/* The guard's register of layouts (R23): which layouts are at work on the masters, and whether the
+ * group may take new locks beside them. */
+#include "register.h"
+
+#include <string.h>
+
+#include "core_assert.h"
+
+enum {
+    SETTLE_MS = 1000, /* The time in which every master is tried, at a start. */
+};
+
+void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms,
+                      uint32_t timeout_ms)
+{
+    enum { SPARE_MS = 6000 };
+    struct guard_register *layouts = &guard->layouts;
+    struct layout layout;
+    bool is_layout = layout_parse(text, &layout);
+    CORE_ASSERT(is_layout);
+    layouts->text = text;
+    layout_name(text, layouts->name);
+    layouts->fresh_ms = REGISTER_QUESTION_MS_MAX + silence_ms;
+    uint32_t lease_ms = MUTANT(GUARD_KEPT_SHORTER_THAN_LEASES) ? 0 : guard->max_ttl_ms;
+    layouts->keep_ms = lease_ms + layouts->fresh_ms + timeout_ms + SPARE_MS;
+}
+
+/* ---- the gate ---- */
+
+bool register_is_noted(const struct guard *guard, const struct guard_master *master,
+                       struct instant now)
+{
+    struct instant until = instant_after_ms(master->answered_asked_at, guard->layouts.fresh_ms);
+    return master->noted && (!instant_before(until, now) || MUTANT(GUARD_STALE_ANSWER_COUNTS));
+}
+
+/* R23: "A group takes new locks only while no layout that is no neighbour is known to be at work,
+ * and every master that can be reached has noted the agent's own." A master that refuses questions
+ * cannot note anything: it has no vote here, and the others do not wait for it. */
+enum guard_gate guard_gate(const struct guard *guard, struct instant now)
+{
+    const struct guard_register *layouts = &guard->layouts;
+    struct instant settled = instant_after_ms(layouts->listens_since, SETTLE_MS);
+    if (layouts->text.len == 0 || MUTANT(GUARD_GATE_NOT_LOOKED_AT))
+        return GUARD_OPEN;
+    if (instant_before(now, layouts->refused_until) && !MUTANT(GUARD_DISAGREES_ONE_MASTER))
+        return GUARD_REFUSED_BY_LAYOUT;
+    if (!layouts->has_stepped)
+        return GUARD_LISTENS;
+    for (uint8_t i = 0; i < guard->master_count; i++) {
+        const struct guard_master *master = &guard->masters[i];
+        bool ready = master->phase == GUARD_MASTER_READY,
+             waits = !ready && !master->tried && instant_before(now, settled),
+             lacks = ready && !master->errs && !register_is_noted(guard, master, now) &&
+                     !MUTANT(GUARD_DISAGREES_ONE_MASTER);
+        if (waits || lacks)
+            return GUARD_LISTENS;
+    }
+    return GUARD_OPEN;
+}
+
+/* ---- questions and answers ---- */
+
+void register_ask(const struct guard *guard, struct instant now, struct guard_ask *ask)
+{
+    const struct guard_register *layouts = &guard->layouts;
+    bool refused = instant_before(now, layouts->refused_until);
+    ask->layout = layouts->text;
+    if (layouts->text.len == 0)
+        return;
+    ask->keep_ms = refused && !MUTANT(GUARD_NOTED_WHILE_REFUSED) ? 0 : layouts->keep_ms;
+    memcpy(ask->layout_name, layouts->name, sizeof(ask->layout_name));
+    for (uint8_t i = 0; i < layouts->neighbour_count; i++) {
+        char *at = ask->neighbours + (size_t)i * LAYOUT_NAME_BYTES;
+        memcpy(at, layouts->neighbours[i], LAYOUT_NAME_BYTES - 1);
+        at[LAYOUT_NAME_BYTES - 1] = ' ';
+    }
+}
+
+/* Notes a neighbour. Returns false if there was no place for it but that of an older one. */
+static bool note_neighbour(struct guard_register *layouts, struct text text)
+{
+    bool has_place = layouts->neighbour_count < GUARD_NEIGHBOURS;
+    layout_name(text, layouts->neighbours[layouts->neighbour_next]);
+    layouts->neighbour_next = (uint8_t)((layouts->neighbour_next + 1) % GUARD_NEIGHBOURS);
+    layouts->neighbour_count = (uint8_t)(layouts->neighbour_count + has_place);
+    return has_place;
+}
+
+/* R23: "So the layout with the greater name remembers the other one for F longer." Both may have
+ * been refused, each of them by the other. */
+static int64_t yield_ms(const struct guard_register *layouts, struct text other)
+{
+    char name[LAYOUT_NAME_BYTES];
+    layout_name(other, name);
+    return memcmp(layouts->name, name, LAYOUT_NAME_BYTES) > 0 && !MUTANT(GUARD_NEVER_YIELDS)
+               ? layouts->fresh_ms
+               : 0;
+}
+
+void register_hear(struct guard *guard, uint8_t index, const struct guard_layouts *heard,
+                   struct instant now, struct guard_effects *effects)
+{
+    struct guard_register *layouts = &guard->layouts;
+    struct guard_master *master = &guard->masters[index];
+    struct layout own, other;
+    CORE_ASSERT(heard->count <= GUARD_OTHERS);
+    master->tried = true;
+    master->noted = heard->noted;
+    master->at_work = heard->at_work;
+    master->errs = master->disagrees = false;
+    master->meets = heard->count > 0;
+    for (unsigned i = 0; i < heard->count; i++) {
+        struct text text = heard->others[i].text;
+        bool both = layout_parse(layouts->text, &own) && layout_parse(text, &other);
+        enum layout_conflict conflict = both ? layout_compare(&own, &other) : LAYOUT_OTHER_WIRE;
+        if (conflict == LAYOUT_NEIGHBOURS) {
+            master->meets = note_neighbour(layouts, text) && master->meets;
+            continue;
+        }
+        struct instant until =
+            instant_after_ms(now, heard->others[i].left_ms + yield_ms(layouts, text));
+        if (!MUTANT(GUARD_LAYOUT_FORGOTTEN_EARLY))
+            layouts->refused_until = instant_max(layouts->refused_until, until);
+        effects->theirs = text;
+        effects->asked = index;
+        effects->conflict = conflict;
+        master->disagrees = true;
+        master->meets = false;
+    }
+}
+
+void register_step(struct guard *guard, struct instant now)
+{
+    struct guard_register *layouts = &guard->layouts;
+    bool was_paused =
+        instant_before(instant_after_ms(layouts->stepped_at, layouts->fresh_ms), now) &&
+        !MUTANT(GUARD_PAUSE_UNNOTICED);
+    if (!layouts->has_stepped || was_paused) {
+        layouts->listens_since = now;
+        for (uint8_t i = 0; i < guard->master_count; i++)
+            guard->masters[i].tried = false;
+    }
+    if (!layouts->has_stepped) /* An earlier process may have left it holds (D8.3). */
+        guard->idle_from = instant_max(guard->idle_from, instant_after_ms(now, guard->max_ttl_ms));
+    layouts->has_stepped = true;
+    layouts->stepped_at = now;
+}
