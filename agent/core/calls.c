@@ -86,22 +86,44 @@ void again_time_over(struct core *core, struct core_request *request)
  * A hold that was answered several times is given back only when none of the answers was delivered:
  * `answers` counts those that have not failed. */
 
-/* Returns the one lock of the key that the secret still means, as the first request left it, or
- * NULL. A DELETE that is repeated means the release, too. */
+/* Returns how well the lock fits a request with its secret; 0: not at all. A DELETE also means a
+ * hold whose release is in flight or is owed, no matter who began it. */
+static unsigned rank_of(const struct core *core, const struct lock *lock, bool deletes,
+                        bool is_used_up)
+{
+    enum { ENDED = 1, RELEASING, LIVING };
+    bool was_held = lock->valid_until.us != INT64_MIN; /* An undone attempt has the secret, too. */
+    switch (lock->state) {
+    case LOCK_HELD:
+    case LOCK_LOST:
+        return LIVING;
+    case LOCK_RELEASING:
+        return deletes ? RELEASING : 0;
+    case LOCK_ENDED:
+        if (lock->reason != REASON_NONE)
+            return ENDED;
+        return deletes && was_held && (is_used_up || debt_is_pending(core, lock)) ? ENDED : 0;
+    default:
+        return 0;
+    }
+}
+
+/* Returns the lock of the key that the secret still means, or NULL. */
 static struct lock *find_lock(const struct core *core, const struct key *key,
-                              const struct secret *secret, bool is_used_up)
+                              const struct secret *secret, bool deletes, bool is_used_up)
 {
     CORE_ASSERT(secret->len > 0);
-    struct lock *lock = NULL;
-    while ((lock = lock_index_next_secret(core, key, secret, lock)) != NULL) {
-        bool is_over = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED;
-        bool known = lock->state == LOCK_HELD || lock->state == LOCK_LOST ||
-                     (is_over && is_used_up) ||
-                     (lock->state == LOCK_ENDED && lock->reason != REASON_NONE);
-        if (known && !MUTANT(REPEAT_CONTENDS))
-            return lock;
+    struct lock *lock = NULL, *found = NULL;
+    unsigned best = 0;
+    while (!MUTANT(REPEAT_CONTENDS) &&
+           (lock = lock_index_next_secret(core, key, secret, lock)) != NULL) {
+        unsigned rank = rank_of(core, lock, deletes, is_used_up);
+        if (rank > best) {
+            best = rank;
+            found = lock;
+        }
     }
-    return NULL;
+    return found;
 }
 
 static struct core_request *find_in(const struct list *list, const struct secret *secret)
@@ -181,7 +203,8 @@ MUST_CHECK static bool idempotency_settles(struct core *core, struct core_reques
         answer_superseded(core, request);
         return true;
     }
-    struct lock *lock = find_lock(core, request->key, secret, /* is_used_up= */ false);
+    struct lock *lock = find_lock(core, request->key, secret, /* deletes= */ false,
+                                  /* is_used_up= */ false);
     struct core_request *older = lock == NULL ? find_request(request->key, secret) : NULL;
     if (lock != NULL)
         answer_from_lock(core, lock, request);
@@ -442,14 +465,17 @@ static void release_by_idempotency(struct core *core, struct core_request *reque
 {
     CORE_ASSERT(secret->len > 0);
     struct key *key = request->key;
-    struct lock *lock = find_lock(core, key, secret, used_up_has(core, key, secret));
-    struct core_request *older = lock == NULL ? find_request(key, secret) : NULL;
+    bool is_used_up = used_up_has(core, key, secret);
+    const struct lock *living = find_lock(core, key, secret, /* deletes= */ false, is_used_up);
+    struct core_request *older = living == NULL ? find_request(key, secret) : NULL;
     struct lock *attempt = older == NULL ? NULL : request_attempt(older);
     use_up(core, key, secret);
     if (older != NULL)
         answer_superseded(core, older);
     if (attempt != NULL)
-        attempt_abandoned(core, attempt);
+        attempt_abandoned(core,
+                          attempt); /* It may make room: no lock that ended is known before. */
+    struct lock *lock = find_lock(core, key, secret, /* deletes= */ true, is_used_up);
     if (lock != NULL)
         release_known(core, lock, request);
     else

@@ -431,6 +431,140 @@ Test(retry, d3_a_release_by_token_uses_it_up)
     expect_nothing();
 }
 
+/* The agent ends, and has begun to release the hold. A DELETE waits for the masters as by token. */
+Test(retry, d3_a_release_of_what_the_agent_releases)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    step((struct event){.kind = EVENT_END, .end.release = true});
+    at_ms(1);
+    expect_send(OP_RELEASE, ALL);
+    release_by(2, "k", first_key);
+    expect_nothing();
+    reply(OP_RELEASE, 0x03, VOTE_YES);
+    expect_nothing();
+    reply(OP_RELEASE, 0x04, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+}
+
+/* Its grant did not arrive, its release is in flight, and the POST was sent once more. A DELETE
+ * ends both. */
+Test(retry, d3_a_release_beside_a_release)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
+    expect_send(OP_RELEASE, ALL);
+    acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    release_by(3, "k", first_key);
+    expect_answer(2, ANSWER_SUPERSEDED);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    cr_assert_not(is_listed("k"));
+    at_ms(1000); /* No master has replied to the release of the first one. */
+    expect_answer(3, ANSWER_RELEASE_PENDING);
+}
+
+/* The same, and the second POST was granted: the DELETE means that hold. */
+Test(retry, d3_a_release_of_the_later_hold)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
+    expect_send(OP_RELEASE, ALL);
+    acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_GRANTED);
+    release_by(3, "k", first_key);
+    expect_trace(TRACE_RELEASED);
+    cr_assert_not(is_listed("k"));
+}
+
+/* ---- attempts that are owed their undo, and have the key as well ---- */
+
+/* Leaves request 2 waiting, with an attempt that two slow masters are owed the undo of. */
+static void wait_and_lose(void)
+{
+    acquire_as(2, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
+    expect_send(OP_RELEASE, 0x18);
+}
+
+Test(retry, d3_a_release_means_no_attempt_that_was_undone)
+{
+    for (int fencing = 0; fencing < 2; fencing++) {
+        prepare(5);
+        rig.policy.fencing = fencing;
+        begin();
+        wait_and_lose();
+        release_by(3, "k", first_key);
+        expect_answer(2, ANSWER_SUPERSEDED);
+        expect_answer(3, ANSWER_NOT_HELD);
+    }
+}
+
+Test(retry, d3_a_release_after_a_post_that_failed)
+{
+    begin_five();
+    acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
+    expect_send(OP_RELEASE, 0x18);
+    expect_answer(2, ANSWER_LOCK_HELD);
+    release_by(3, "k", first_key);
+    expect_answer(3, ANSWER_NOT_HELD);
+}
+
+/* The attempt that the DELETE ends needs the place of the one that had ended before. */
+Test(retry, d3_a_release_where_no_further_lock_can_be_remembered)
+{
+    prepare(5);
+    rig.config.locks_max = 1;
+    begin();
+    wait_and_lose();
+    let_time_pass_until(OP_ACQUIRE, 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    release_by(3, "k", first_key);
+    expect_answer(2, ANSWER_SUPERSEDED);
+    expect_answer(3, ANSWER_NOT_HELD);
+}
+
+/* A later attempt of the same key was undone. The DELETE waits for the release of the hold. */
+Test(retry, d3_a_release_beside_an_attempt_that_was_undone)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
+    expect_send(OP_RELEASE, ALL);
+    struct send_item first = rig.sent[OP_RELEASE];
+    wait_and_lose();
+    release_by(4, "k", first_key);
+    expect_answer(2, ANSWER_SUPERSEDED);
+    rig.sent[OP_RELEASE] = first;
+    reply(OP_RELEASE, 0x07, VOTE_YES);
+    expect_answer(4, ANSWER_RELEASED);
+}
+
+/* The release is decided, and owed. The masters are asked again, as by token. */
+Test(retry, d3_a_release_of_what_is_owed)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_YES);
+    at_ms(1000);
+    rig.count = 0;
+    release_by(4, "k", first_key);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_ABSENT);
+    reply(OP_RELEASE, 0x1c, VOTE_YES);
+    expect_answer(4, ANSWER_RELEASED);
+}
+
 /* A DELETE that overtakes its POST: while that waits, while its round is out, or before it has come
  * at all. */
 Test(retry, d3_a_release_before_the_grant)
