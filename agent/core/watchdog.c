@@ -298,7 +298,8 @@ static void begin_claim(struct core *core, struct lock *lock)
     /* The other agent may have reported a longer validity. */
     lock->claiming = lock->adopted = true;
     lock->moved = 0;
-    lock->unheard = set_first(group->config.masters); /* The other agent may have repaired keys. */
+    /* The other agent may have repaired keys. */
+    lock->unheard = lock->written = set_first(group->config.masters);
     lock->lease_until =
         instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
     outbox_hold(
@@ -334,7 +335,8 @@ static void decide_renewal(struct core *core, struct lock *lock)
  * renewal on. If no round can prove that the lock was not released at another agent, only a master
  * without a vote creates the key. The first renewal of a restored hold creates no key: the hold may
  * have been released while this agent was away. It counts only masters with a vote: a command of
- * the process before may have created the key on another one (R24). */
+ * the process before may have created the key on another one (R24). A closed group sends none of it
+ * (R23), so it is an operation of its own. */
 static void begin_renewal(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
@@ -358,7 +360,7 @@ static void begin_renewal(struct core *core, struct lock *lock)
     lock->unheard |= repair;
     lock->lease_until =
         instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
-    bool resumes = lock->won_from.us == 0 && form_is_native(lock->key->form);
+    bool resumes = lock->won_from.us == 0;
     if (extend != 0)
         outbox_gather(core, lock, resumes ? OP_RESUME : OP_RENEW, extend);
     if (proved != 0)

@@ -327,6 +327,36 @@ Test(layouts, a_refused_agent_adopts_nothing)
     expect(renew(old, "k", token(granted), NULL), 200, NULL);
 }
 
+/* R23: the agent of a hold is killed, and started again with its journal and with another layout.
+ * The hold runs out. */
+static void expect_no_resumption(const char *order)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    const char *journal = format("journal: {file: %s}\n", world_path("holds")),
+               *all = format("{match: '*', ttl: 2s, order: %s}", order),
+               *first = format("policies: [%s]\n", all),
+               *second = format("policies: [{match: 'x*', permits: 3}, %s]\n", all);
+    struct agent *other = start_agent("012", first),
+                 *holder = start_agent("012", format("%s%s", journal, first));
+    cr_assert(eventually(is_ready(other)) && eventually(is_ready(holder)));
+    expect(acquire(holder, "k", "ttl=2s&renew=agent&wait=5s"), 201, NULL);
+    expect(get(holder, "/livez"), 200, NULL); /* The journal knows by now that it was answered. */
+    agent_kill(holder);
+    struct agent *next = start_agent("012", format("%s%s", journal, second));
+    cr_assert(eventually(is_refused(next)), "%s", get(next, "/readyz")->body);
+    expect(acquire(other, "k", "ttl=2s&wait=10s"), 201, NULL);
+}
+
+Test(layouts, a_refused_agent_resumes_no_mutex)
+{
+    expect_no_resumption("any");
+}
+
+Test(layouts, a_refused_agent_resumes_no_fair_lock)
+{
+    expect_no_resumption("fair");
+}
+
 /* Each step of 3 -> 4 -> 5 -> 4 -> 3 is one to a neighbour: both agents serve, and exclude each
  * other. */
 Test(layouts, masters_are_changed_one_at_a_time)

@@ -348,10 +348,9 @@ void ask_operation(void)
     static const uint64_t agents[] = {0, 1, 2, 255};
     enum op op = (enum op)prng_below(&d.prng, OP_COUNT);
     unsigned count = op_is_gathered(op) ? (unsigned)prng_between(&d.prng, 1, 4) : 1;
-    bool native = op == OP_RESUME; /* Only the forms that native commands take have it. */
-    bool shared = !native && op != OP_HANDOVER && prng_percent(&d.prng, 40);
-    bool redisson = !native && !shared && op != OP_WITHDRAW && prng_percent(&d.prng, 40);
-    bool fair = shared || op == OP_WITHDRAW || (!native && !redisson && prng_percent(&d.prng, 60));
+    bool shared = op != OP_HANDOVER && prng_percent(&d.prng, 40);
+    bool redisson = !shared && op != OP_WITHDRAW && prng_percent(&d.prng, 40);
+    bool fair = shared || op == OP_WITHDRAW || (!redisson && prng_percent(&d.prng, 60));
     struct send_item items[4];
     d.config.groups[0].guard = prng_percent(&d.prng, 40);
     for (unsigned i = 0; i < count; i++) {

@@ -585,18 +585,6 @@ Test(native, r24_a_late_reply_to_a_resumption_counts)
     expect_answer(2, ANSWER_RENEWED);
 }
 
-/* Other forms are never taken by native commands. */
-Test(native, r24_a_restored_hold_of_a_fair_lock_is_renewed)
-{
-    prepare(5);
-    rig.config.journal = true;
-    rig.policy.form = FORM_FAIR;
-    begin();
-    restore_hold_of(RENEW_AGENT), at_ms(1);
-    expect_send(OP_RENEW, ALL);
-    expect_nothing();
-}
-
 /* ---- gathered calls ---- */
 
 /* The items of one call of native commands have one form, and are all numbered or none. A key that

@@ -511,6 +511,50 @@ Test(owner, r7_what_is_adopted_back_is_created_nowhere_before_each_master_was_he
     expect_send(OP_RENEW, ALL);
 }
 
+/* D3.4: "once for each PUT". Too few masters answered the first one. */
+Test(owner, d3_what_was_not_adopted_back_is_adopted_back_by_the_next_put)
+{
+    begin_named();
+    struct token token = hold_as("k", .ttl_ms = 4000);
+    at_ms(100), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, QUORUM, VOTE_MOVED);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, 0x03, VOTE_YES);
+    at_ms(500);
+    expect_answer(1, ANSWER_RENEW_FAILED);
+    at_ms(600), renew(2, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, QUORUM, VOTE_MOVED);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, QUORUM, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+}
+
+/* R6: the other agent may have created the key on master 4, so its release is owed there. */
+Test(owner, r6_what_is_adopted_back_is_released_on_each_master)
+{
+    begin_named();
+    master_is(4, EVENT_MASTER_DOWN, 0);
+    acquire_as(1, "k", .ttl_ms = 2000);
+    expect_send(OP_ACQUIRE, 0x0f);
+    reply(OP_ACQUIRE, 0x0f, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    at_ms(500), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x0f);
+    reply(OP_RENEW, QUORUM, VOTE_MOVED);
+    expect_send(OP_ADOPT, 0x0f);
+    reply(OP_ADOPT, QUORUM, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    release(2, "k", token);
+    expect_send(OP_RELEASE, 0x0f);
+    reply(OP_RELEASE, 0x0f, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    master_is(4, EVENT_MASTER_UP, 1), at_ms(501);
+    expect_send(OP_RELEASE, 0x10);
+}
+
 Test(owner, what_can_not_be_adopted_back_is_lost)
 {
     begin_named();

@@ -578,3 +578,34 @@ Test(restore, d8_a_hold_of_a_key_that_is_of_another_kind_now_is_refused)
     restore(slot);
     cr_assert(is_listed("k"));
 }
+
+/* R23: a closed group sends no resumption, so holds of every form begin with one. */
+Test(restore, r23_holds_of_every_form_are_resumed_and_not_renewed)
+{
+    static const enum form forms[] = {FORM_PLAIN, FORM_FAIR, FORM_SHARED, FORM_REDISSON};
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        prepare(5);
+        rig.policy.form = forms[f];
+        rig.config.journal = true;
+        begin();
+        restore(a_hold(2000)), at_ms(1);
+        expect_send(OP_RESUME, ALL);
+        reply(OP_RESUME, ALL, VOTE_YES);
+        expect_nothing();
+        let_time_pass_until(OP_RENEW, 2000);
+    }
+}
+
+/* R24: no native command has set the key of a fair lock, so a master without a vote counts. */
+Test(restore, r24_a_fair_lock_is_resumed_by_masters_without_a_vote)
+{
+    prepare(5);
+    rig.policy.form = FORM_FAIR;
+    rig.config.journal = true;
+    begin();
+    restore(a_hold(2000)), at_ms(1);
+    expect_send(OP_RESUME, ALL);
+    reply(OP_RESUME, ALL, VOTE_GUARDED);
+    let_time_pass_until(OP_RENEW, 2000);
+    cr_assert_gt(noted()->hold.valid_until.us, rig.epoch_us + 2000000);
+}
