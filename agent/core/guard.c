@@ -627,6 +627,11 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
     advance(guard, now, wall_us, ret_effects);
 }
 
+bool guard_idles(const struct guard *guard, struct instant now)
+{
+    return is_settled(guard) && !instant_before(now, guard->idle_from);
+}
+
 bool guard_uses(struct guard *guard, uint32_t lease_ms, struct instant now)
 {
     bool was_idle = !instant_before(now, guard->idle_from) && !MUTANT(GUARD_WAKE_UNASKED),

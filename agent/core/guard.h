@@ -210,6 +210,9 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
  * GUARD_TIME before it sends the command, so that each master looks at its marker first. */
 bool guard_uses(struct guard *guard, uint32_t lease_ms, struct instant now);
 
+/* Returns true if the group is idle for this agent (D5.3). */
+bool guard_idles(const struct guard *guard, struct instant now);
+
 /* Reports that this agent asks `masters` for a lock with the proposal `number`. Their next question
  * lifts their top above it. */
 void guard_numbers(struct guard *guard, master_set masters, uint64_t number);

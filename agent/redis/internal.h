@@ -426,6 +426,10 @@ void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms);
 /* Passes the time to the guard; any group. */
 void marker_tick(struct redis *redis, uint8_t group);
 
+/* Returns true if the clocks and the health of the group's masters are looked at seldom: it is idle
+ * for this agent, and the drift is small (D5.3). */
+bool marker_idles(const struct redis *redis, uint8_t group);
+
 /* Asks for the marker, as a step of the greeting. `heard` receives the reply. */
 void marker_greet(struct master *master, heard_fn *heard);
 
@@ -543,6 +547,9 @@ void upkeep_probe(struct master *master);
 /* Read the clock of a READY master, or of all READY masters of a group (R14). */
 void upkeep_read_clock(struct master *master);
 void upkeep_read_clocks(struct redis *redis, uint8_t group);
+
+/* Reads the clock of a READY master and probes it, now in place of later. */
+void upkeep_look(struct master *master);
 
 /* ---- handshake.c: the questions to a master before it counts as up (D5.2) ---- */
 

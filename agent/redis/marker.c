@@ -53,6 +53,8 @@ static void carry_out(struct redis *redis, uint8_t group, const struct guard_eff
         ask_bytes(master, heard,
                   asking_marker(&redis->resp, ask, run_id, agreed_wall_us(redis, group),
                                 /* whole= */ false));
+        if (master->phase == PHASE_READY && marker_idles(redis, group))
+            upkeep_look(master); /* In the same write, so that the server wakes up once. */
     }
 }
 
@@ -155,6 +157,16 @@ void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)
     layout->kin = config_group_kin(redis->config, group);
     guard_set_layout(&redis->guards[group], (struct text){layout->ours, len}, silence_ms,
                      config->node_timeout_ms);
+}
+
+bool marker_idles(const struct redis *redis, uint8_t group)
+{
+    enum { READ_S = 6 }; /* No reading of a clock is older in an idle group. */
+    const struct config_group *config = &redis->config->groups[group];
+    /* The drift since the last reading takes time from deadlines (R5) and native commands (R24). */
+    uint64_t lag_us = (uint64_t)READ_S * config->drift_ppm,
+             most_us = 1200 * (uint64_t)config->node_timeout_ms;
+    return config->guard && lag_us <= most_us && guard_idles(&redis->guards[group], redis_now());
 }
 
 /* ---- layouts ---- */

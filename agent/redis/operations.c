@@ -290,15 +290,19 @@ static void give_up_sending(struct redis *redis, const struct effect_send *send)
     }
 }
 
-/* Makes the masters of an idle group look at their markers before the command comes (D5.3). */
+/* Makes the masters of an idle group look at their markers before the command comes (D5.3). Their
+ * clocks are read anew (R14), and their health (D5.4). */
 static void wake_group(struct redis *redis, const struct effect_send *send,
                        const struct send_item *items)
 {
     uint32_t lease_ms = 0;
     for (unsigned i = 0; i < send->count; i++)
         lease_ms = items[i].ttl_ms > lease_ms ? items[i].ttl_ms : lease_ms;
+    bool idled = marker_idles(redis, send->group);
     if (guard_uses(&redis->guards[send->group], lease_ms, redis_now()))
         marker_tick(redis, send->group);
+    for (size_t i = 0; idled && i < redis->config->groups[send->group].master_count; i++)
+        upkeep_look(&redis->by_group[send->group][i]);
 }
 
 void redis_send(struct redis *redis, const struct effect_send *send, const struct send_item *items)

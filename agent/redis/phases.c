@@ -7,6 +7,7 @@ enum {
     SILENCE_MS_MIN = 1000, /* A pipeline ends after the larger of this and 4 x node_timeout without
                             * a reply (R3). */
     PROBE_TICKS = 12,      /* A READY master is probed every 3 s. */
+    IDLE_TICKS = 21,       /* In an idle group: at the latest so long after the last probe. */
     CLOCK_TICKS = 3,       /* Its clock is read every 0.75 s (R14). */
     REPLICAS_TICKS = 2,    /* Its replicas are counted twice a second (R21). */
 };
@@ -193,6 +194,24 @@ static void when_greeted(struct master *master, enum greeted greeted, const char
 
 /* ---- calls of the room ---- */
 
+/* Reads the clock, and probes the master. In an idle group both are done with the question for the
+ * marker (marker.c). Replicas are counted in any case. */
+static void look_after(struct master *master)
+{
+    bool idles = marker_idles(master->redis, master->group);
+    if (!idles && master->probe_ticks % CLOCK_TICKS == 0)
+        upkeep_read_clock(master);
+    bool is_due = ++master->probe_ticks >= (idles ? IDLE_TICKS : PROBE_TICKS);
+    if (is_due)
+        master->probe_ticks = 0;
+    if (is_due && idles)
+        upkeep_look(master);
+    else if (is_due)
+        upkeep_probe(master);
+    else if (master->group_config->replicas_ack > 0 && master->probe_ticks % REPLICAS_TICKS == 0)
+        upkeep_count_replicas(master);
+}
+
 /* Ends the connection after silence with commands in flight (R3). The silence is counted in ticks:
  * if this process was stopped, the replies that arrived meanwhile are read before the next tick. */
 void phases_tick(struct master *master)
@@ -211,15 +230,8 @@ void phases_tick(struct master *master)
         pipeline_end(pipeline, why);
         return;
     }
-    if (master->phase == PHASE_READY && master->probe_ticks % CLOCK_TICKS == 0)
-        upkeep_read_clock(master);
-    if (master->phase == PHASE_READY && ++master->probe_ticks >= PROBE_TICKS) {
-        master->probe_ticks = 0;
-        upkeep_probe(master);
-    } else if (master->phase == PHASE_READY && master->group_config->replicas_ack > 0 &&
-               master->probe_ticks % REPLICAS_TICKS == 0) {
-        upkeep_count_replicas(master);
-    }
+    if (master->phase == PHASE_READY)
+        look_after(master);
 }
 
 uint32_t phases_silence_ms(const struct config_group *group)

@@ -223,7 +223,7 @@ void upkeep_count_replicas(struct master *master)
 
 void upkeep_probe(struct master *master)
 {
-    enum { CLIENTS_PROBES = 20 }; /* Its clients are counted once a minute, in the mean. */
+    enum { CLIENTS_PROBES = 20 }; /* At work its clients are counted once a minute, in the mean. */
     if (redis_random(master->redis) % CLIENTS_PROBES == 0)
         ASK(master, heard_info, "INFO", "clients");
     ASK(master, heard_info, "INFO", "replication");
@@ -235,6 +235,15 @@ void upkeep_read_clock(struct master *master)
 {
     if (master->phase == PHASE_READY)
         ASK(master, heard_time, "TIME");
+}
+
+void upkeep_look(struct master *master)
+{
+    if (master->phase != PHASE_READY)
+        return;
+    master->probe_ticks = 0;
+    upkeep_read_clock(master);
+    upkeep_probe(master);
 }
 
 void upkeep_read_clocks(struct redis *redis, uint8_t group)

@@ -208,6 +208,42 @@ Test(redis_guard, d5_3_a_question_precedes_the_first_command_of_an_idle_group)
     end(&one);
 }
 
+static long calls_of(const char *command)
+{
+    char name[32];
+    snprintf(name, sizeof name, "cmdstat_%s:calls=", command);
+    const char *at = strstr(ask(&one, "INFO commandstats"), name);
+    return at == NULL ? 0 : strtol(at + strlen(name), NULL, 10);
+}
+
+/* D5.3: clock and health of an idle group are asked for with the marker, every 5 s, and once more
+ * ahead of the first command. */
+Test(redis_guard, d5_3_an_idle_group_is_looked_at_with_its_marker, .timeout = 40)
+{
+    enum { TICKS = 48 }; /* 12 s: two or three questions for the marker. */
+    begin_guarded(/* durable= */ false, /* started= */ false);
+    RUN_UNTIL(view().votes, 5000);
+    RUN_UNTIL(is_idle_for_a_second(), 12000);
+    long times = calls_of("time"), pings = calls_of("ping");
+    int64_t from_ms = (int64_t)(uv_hrtime() / 1000000);
+    RUN_UNTIL((int64_t)(uv_hrtime() / 1000000) - from_ms >= TICKS * 250, TICKS * 250 + 1000);
+    cr_assert_geq(calls_of("ping") - pings, 2);
+    cr_assert_leq(calls_of("ping") - pings, 3);
+    /* The marker's script reads the clock as well, twice at most. */
+    cr_assert_geq(calls_of("time") - times, 2);
+    cr_assert_leq(calls_of("time") - times, 9);
+    RUN_UNTIL(is_idle_for_a_second(), 12000);
+    cr_assert(marker_idles(rig.redis, 0));
+    uint32_t drift_ppm = rig.config->groups[0].drift_ppm;
+    rig.config->groups[0].drift_ppm = 200 * rig.config->groups[0].node_timeout_ms + 1;
+    cr_assert_not(marker_idles(rig.redis, 0), "a deadline would lag");
+    rig.config->groups[0].drift_ppm = drift_ppm;
+    pings = calls_of("ping");
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    cr_assert_eq(calls_of("ping"), pings + 1, "the group was idle");
+    end(&one);
+}
+
 static unsigned place_of_reply(uint32_t slot)
 {
     unsigned i = 0;
