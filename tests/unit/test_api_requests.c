@@ -733,8 +733,12 @@ Test(requests, bearer_token, .init = stage_open, .fini = stage_close)
     api_reload(stage.api, stage.config);
     ask("GET /locks", "Authorization: Bearer third\r\n", "");
     expect(200, "");
-    write_secret("");
     log_setup(LOG_ERROR + 1, LOG_TEXT);
+    unlink(stage.config->token_file); /* The token is revoked. */
+    turn_for(1200);
+    ask("GET /locks", "Authorization: Bearer third\r\n", "");
+    expect(401, "unauthorized");
+    write_secret("");
     api_reload(stage.api, stage.config);
     ask("GET /locks", "Authorization: Bearer \r\n", "");
     expect(401, "unauthorized");

@@ -352,6 +352,20 @@ Test(errors, r9_the_end_of_the_subscription_alone_is_told)
     end(&one);
 }
 
+/* R9: the subscription ends with the connection for commands, and that is reported as well. */
+Test(errors, r9_the_end_of_the_subscription_with_its_master_is_told)
+{
+    const struct effect_watch watched = {.key = {"k", 1}};
+    begin(&one, NULL);
+    redis_watch(rig.redis, &watched);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 1, 3000);
+    ask(&one, "CLIENT KILL TYPE normal SKIPME yes");
+    RUN_UNTIL(count_of(EVENT_MASTER_DOWN, 0) == 1, 3000);
+    RUN_UNTIL(count_of(EVENT_UNSUBSCRIBED, 0) == 1, 1000);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 2, 5000);
+    end(&one);
+}
+
 /* R9: a subscription that was confirmed begins with short pauses again, however many have ended. */
 Test(errors, r9_a_subscription_that_ends_often_comes_back_soon)
 {

@@ -230,36 +230,72 @@ Test(line, each_end_has_its_kind_and_reason)
     }
 }
 
-/* A peer that reads slowly: the bytes wait, in order, and all of them arrive; beyond the bound
- * none are taken. */
-Test(line, what_is_not_taken_at_once_waits_in_order)
+/* ---- a peer that reads slowly ---- */
+
+enum { PIECE = 4096 };
+
+static unsigned char byte_at(size_t at)
 {
-    enum { BYTES = 4 << 20, PIECE = 4096 };
-    static unsigned char piece[PIECE], back[1 << 16];
-    open_stage();
-    for (unsigned at = 0; at < BYTES; at += PIECE) {
-        for (unsigned i = 0; i < PIECE; i++)
-            piece[i] = (unsigned char)((at + i) * 2654435761u >> 24);
+    return (unsigned char)((unsigned)at * 2654435761u >> 24);
+}
+
+/* Puts the bytes of these places. */
+static void put_bytes(size_t from, size_t to)
+{
+    unsigned char piece[PIECE];
+    for (size_t at = from; at < to; at += PIECE) {
+        for (size_t i = 0; i < PIECE; i++)
+            piece[i] = byte_at(at + i);
         cr_assert(line_put(&stage.line, (char *)piece, PIECE));
     }
+}
+
+/* Reads bytes from the place `got` on, in turns, until at least `until` are read. Returns how many
+ * are read. */
+static size_t read_bytes(size_t got, size_t until)
+{
+    static unsigned char back[1 << 16];
+    for (unsigned turns = 0; got < until && turns < 100000; turns++) {
+        ssize_t count = recv(stage.peer, back, sizeof(back), 0);
+        for (ssize_t i = 0; i < count; i++, got++)
+            cr_assert_eq(back[i], byte_at(got), "byte %zu", got);
+        turn();
+    }
+    return got;
+}
+
+/* The bytes wait, in order, and all of them arrive; beyond the bound none are taken. */
+Test(line, what_is_not_taken_at_once_waits_in_order)
+{
+    enum { BYTES = 4 << 20 };
+    open_stage();
+    put_bytes(0, BYTES);
     turn();
     turn();
     cr_assert_gt(line_unwritten(&stage.line), 0);
     fcntl(stage.peer, F_SETFL, O_NONBLOCK);
-    size_t got = 0;
-    for (unsigned turns = 0; got < BYTES && turns < 100000; turns++) {
-        ssize_t count = recv(stage.peer, back, sizeof(back), 0);
-        for (ssize_t i = 0; i < count; i++, got++)
-            cr_assert_eq(back[i], (unsigned char)((unsigned)got * 2654435761u >> 24), "byte %zu",
-                         got);
-        turn();
-    }
-    cr_assert_eq(got, BYTES);
+    cr_assert_eq(read_bytes(0, BYTES), BYTES);
     cr_assert_eq(line_unwritten(&stage.line), 0);
     cr_assert_eq(stage.line.written, BYTES);
-    while (line_put(&stage.line, (char *)piece, PIECE))
+    char piece[PIECE] = {0};
+    while (line_put(&stage.line, piece, PIECE))
         cr_assert_leq(line_unwritten(&stage.line), LINE_UNWRITTEN_BYTES_MAX + PIECE);
     cr_assert_gt(line_unwritten(&stage.line), LINE_UNWRITTEN_BYTES_MAX);
+    cr_assert_not(stage.ended);
+    close_stage();
+}
+
+/* The peer has taken most of the bytes. Further ones are put behind the rest of them. */
+Test(line, what_is_put_behind_a_rest_comes_after_it)
+{
+    enum { BYTES = 4 << 20, MOST = BYTES / 4 * 3 };
+    open_stage();
+    put_bytes(0, BYTES);
+    fcntl(stage.peer, F_SETFL, O_NONBLOCK);
+    size_t got = read_bytes(0, MOST);
+    cr_assert_gt(line_unwritten(&stage.line), 0);
+    put_bytes(BYTES, BYTES + MOST);
+    cr_assert_eq(read_bytes(got, BYTES + MOST), BYTES + MOST);
     cr_assert_not(stage.ended);
     close_stage();
 }
