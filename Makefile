@@ -209,8 +209,9 @@ dist-check: dist ## Its tests on fresh Debian 12 and 13, in containers (SUITE=un
 	@deploy/install-deps.sh compose-images
 	@ONLY="$(ONLY)" SUITE="$(SUITE)" tests/dist/check.sh build-dist
 
-release-notes: ## What CHANGELOG.md says of this version
+release-notes: ## What CHANGELOG.md says of this version; fails if its figures are of another one
 	@tests/docs/version.py --notes
+	@tests/bench/program.py
 
 clean: ## Removes what the targets above have built
 	@rm -rf build build-test build-lint build-asan build-bench build-coverage build-explore \

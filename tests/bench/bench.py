@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 
+import program
 import report
 import stage
 from stage import Failure, wait_for
@@ -521,6 +522,7 @@ def measure(kept):
         bench.run(sections)
     about = {
         "machine": machine(),
+        "sources": program.sources(),
         "appendonly": appendonly,
         "quick": options.quick,
         "skipped": peers.skipped,

@@ -440,7 +440,8 @@ def foreign(result):
 
 
 def conditions(about):
-    text = f"Five masters on loopback TCP, appendonly {about['appendonly']}; {about['machine']};"
+    text = f"The program is of the sources `{about['sources']}`. Five masters on loopback TCP,"
+    text += f" appendonly {about['appendonly']}; {about['machine']};"
     text += f" medians of {about['rounds']} interleaved rounds, windows of {about['seconds']:g} s."
     beside = ", ".join(about["peers"].values())
     text += f" Beside it: {beside or 'no client of others'}."

@@ -16,6 +16,7 @@ import tempfile
 import bench
 import instructions
 import plot
+import program
 import report
 import stage
 
@@ -192,7 +193,12 @@ def check_rows():
 
 def check_report():
     about = {"few": 16, "rounds": 3, "seconds": 1, "machine": "a machine", "appendonly": "no"}
-    about |= {"peers": {}, "skipped": {"redsync": "Go is missing"}, "quick": False}
+    about |= {
+        "sources": "0123456789ab",
+        "peers": {},
+        "skipped": {"redsync": "Go is missing"},
+        "quick": False,
+    }
     records = [
         {
             "section": "pairs",
@@ -212,6 +218,25 @@ def check_report():
     picture = plot.svg([("lockagent", "lockagent", [(1, 100), (64, 800)])])
     found = [f"not in the report: {line}" for line in wanted if line not in text]
     return found + ([] if picture.count("<circle") == 3 else ["the plot lacks points"])
+
+
+def check_program():
+    """A page of another program is refused. One changed byte makes another program."""
+    page, found = "The program is of\nthe sources `0123456789ab`.", []
+    if program.fault(page, "0123456789ab") or not program.fault(page, "0123456789ac"):
+        found.append("a page of other sources is not refused")
+    if not program.fault("Five masters", "0123456789ab"):
+        found.append("a page that names no sources is not refused")
+    with tempfile.TemporaryDirectory() as folder:
+        room = pathlib.Path(folder) / "agent"
+        room.mkdir()
+        names = set()
+        for text in "a", "b", "a":
+            (room / "a.c").write_text(text)
+            names.add(program.sources(pathlib.Path(folder)))
+    if len(names) != 2:
+        found.append(f"two programs have {len(names)} names")
+    return found
 
 
 def check_instructions():
@@ -246,7 +271,8 @@ def check_instructions():
 def main():
     build = pathlib.Path(sys.argv[1])
     tools, found = asyncio.run(check_tools(build))
-    checks = (check_rows, check_report, check_instructions, lambda: check_driver(build))
+    checks = (check_rows, check_report, check_program, check_instructions)
+    checks += (lambda: check_driver(build),)
     for check in checks:
         found += check()
     print(*found, f"{tools + len(checks) - len(found)} passed, {len(found)} failed", sep="\n")
