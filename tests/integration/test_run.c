@@ -427,13 +427,19 @@ Test(run, the_lock_is_held_while_a_process_is_left)
     cr_assert(was_in_time, "the masters were asked too late");
 }
 
-static struct running start_beating(const char *option, const char *value, const char *on_term)
+static struct running start_beating_for(const char *ttl, const char *option, const char *value,
+                                        const char *on_term)
 {
     const char *script = format(
         "trap '%s' TERM; while :; do cut -d ' ' -f 1 /proc/uptime; sleep 0.02; done", on_term);
-    const struct running running = start(option, value, "-t", "4s", "k", "--", "sh", "-c", script);
+    const struct running running = start(option, value, "-t", ttl, "k", "--", "sh", "-c", script);
     cr_assert(eventually(has_said(&running, "\n")));
     return running;
+}
+
+static struct running start_beating(const char *option, const char *value, const char *on_term)
+{
+    return start_beating_for("4s", option, value, on_term);
 }
 
 /* R7: no renewal began after the masters were frozen, so that the validity ends before frozen +
@@ -501,6 +507,21 @@ Test(run, lost_because_taken)
         master_do(i, "SET lock:k stranger");
     expect_code(end(&running), 75, "taken");
     cr_assert_str_eq(master_get(0, "lock:k"), "stranger");
+}
+
+/* The validity would last for 8 s more at least, and another one has the lock. */
+Test(run, lost_because_taken_and_deaf)
+{
+    enum { RENEWED_MS = 4000, DEAD_MS = 7000 };
+    const struct running running = start_beating_for("12s", "--on-lost", "term", "echo told");
+    const int64_t taken_ms = boottime_ms();
+    for (size_t i = 0; i < 2; i++)
+        master_do(i, "SET lock:k stranger");
+    const struct outcome outcome = end(&running);
+    expect_code(outcome, 75, "taken");
+    cr_assert_not_null(strstr(outcome.out, "told"), "%s", outcome.out);
+    cr_assert_lt(last_beat_ms(outcome.out), taken_ms + DEAD_MS, "a renewal is due after %d ms",
+                 RENEWED_MS);
 }
 
 /* R14: a `run` that is stopped cannot renew. Its command must not outlive the validity, and `run`

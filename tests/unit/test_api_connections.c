@@ -204,21 +204,22 @@ Test(connections, a_half_closed_connection_without_a_request_is_closed, .init = 
 }
 
 /* The caller has left when its grant is written. The lock must be given back, even if the kernel
- * still took the bytes. */
+ * still took the bytes. So must the share of a caller that has it once more (R11, D3.5). */
 Test(connections, a_grant_to_a_caller_that_left_is_given_back, .init = stage_play,
      .fini = stage_close)
 {
-    for (int i = 0; i < 20; i++) {
+    static const enum answer grants[] = {ANSWER_GRANTED, ANSWER_REENTERED, ANSWER_REPEATED};
+    for (int i = 0; i < 60; i++) {
         struct linger linger = {1, 0};
         size_t before = stage.undelivered + stage.cancelled;
         stage.answers_at_once = false;
-        stage.answer = a_hold(ANSWER_GRANTED);
+        stage.answer = a_hold(grants[i % 3]);
         int fd = caller_open(i % 2 == 0 ? API : UNIX);
         caller_say(fd, POST);
         cr_assert(until(stage.pending_count == 1));
         if (i % 4 < 2)
             answer_pending(); /* answered, but not yet written */
-        if (i >= 10)
+        if (i >= 30)
             setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
         close(fd);
         turn_for(20);

@@ -84,6 +84,16 @@ Test(config_layout, r23_policies_that_make_no_difference_are_left_out)
                   "w2 2 lock:=ab~mutex;a*~permits-2;*~mutex" MASTERS);
 }
 
+/* Their matches are all that covers a key, so none makes another one needless. */
+Test(config_layout, r23_policies_that_say_the_same_are_kept_if_none_covers_all_keys)
+{
+    const char *both = layout_of(ONE, POLICIES("{match: 'a*', prefix: 's:', permits: 3}, "
+                                               "{match: 'b*', prefix: 's:', permits: 3}, "
+                                               "{match: '*'}"));
+    cr_expect_not_null(strstr(both, "a*"), "%s", both);
+    cr_expect_not_null(strstr(both, "b*"), "%s", both);
+}
+
 Test(config_layout, r23_each_prefix_has_its_own_policies)
 {
     expect_layout(ONE, POLICIES("{match: 'a*', prefix: 'z=', kind: rw}, {match: 'b*', prefix: ''}"),
