@@ -423,8 +423,8 @@ bool ask_has_loaded(const redisReply *reply);
  * it. `silence_ms`: phases_silence_ms(). */
 void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms);
 
-/* Passes the time to the guard; any group. */
-void marker_tick(struct redis *redis, uint8_t group);
+/* Passes the time to the guard; any group. Returns the masters that were asked for the marker. */
+master_set marker_tick(struct redis *redis, uint8_t group);
 
 /* Returns true if the clocks and the health of the group's masters are looked at seldom: it is idle
  * for this agent, and the drift is small (D5.3). */

@@ -53,8 +53,6 @@ static void carry_out(struct redis *redis, uint8_t group, const struct guard_eff
         ask_bytes(master, heard,
                   asking_marker(&redis->resp, ask, run_id, agreed_wall_us(redis, group),
                                 /* whole= */ false));
-        if (master->phase == PHASE_READY && marker_idles(redis, group))
-            upkeep_look(master); /* In the same write, so that the server wakes up once. */
     }
 }
 
@@ -136,11 +134,20 @@ void marker_heard_guarded(struct master *master, int64_t left_ms)
     tell_guard(master, (struct guard_event){.kind = GUARD_SEES_GUARDED, .answer.left_ms = left_ms});
 }
 
-void marker_tick(struct redis *redis, uint8_t group)
+master_set marker_tick(struct redis *redis, uint8_t group)
 {
     struct guard *guard = &redis->guards[group];
-    if (redis->config->groups[group].guard && !instant_before(redis_now(), guard_deadline(guard)))
-        tell_guard_of(redis->by_group[group], GUARD_TIME);
+    struct instant now = redis_now();
+    master_set asked = 0;
+    if (!redis->config->groups[group].guard || instant_before(now, guard_deadline(guard)))
+        return 0;
+    struct guard_event event = {.kind = GUARD_TIME};
+    struct guard_effects effects;
+    guard_step(guard, &event, now, agreed_wall_us(redis, group), &effects);
+    carry_out(redis, group, &effects, redis->marker_heard);
+    for (unsigned i = 0; i < effects.ask_count; i++)
+        asked |= (master_set)(1u << effects.asks[i].master);
+    return asked;
 }
 
 void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)

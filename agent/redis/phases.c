@@ -195,7 +195,7 @@ static void when_greeted(struct master *master, enum greeted greeted, const char
 /* ---- calls of the room ---- */
 
 /* Reads the clock, and probes the master. In an idle group both are done with the question for the
- * marker (marker.c). Replicas are counted in any case. */
+ * marker (redis.c). Replicas are counted in any case. */
 static void look_after(struct master *master)
 {
     bool idles = marker_idles(master->redis, master->group);

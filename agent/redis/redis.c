@@ -93,6 +93,17 @@ static void tell_of_quorum(struct redis *redis, uint8_t group)
     told->was_up = true;
 }
 
+/* Asks for the markers that are due. In an idle group the clock and the health are asked for in the
+ * same write, so that the server wakes up once (D5.3). */
+static void ask_group(struct redis *redis, uint8_t group)
+{
+    master_set asked = marker_tick(redis, group);
+    bool idles = marker_idles(redis, group);
+    for (unsigned i = 0; idles && asked >> i; i++)
+        if (asked >> i & 1)
+            upkeep_look(&redis->by_group[group][i]);
+}
+
 static void on_tick(uv_timer_t *timer)
 {
     struct redis *redis = timer->data;
@@ -100,7 +111,7 @@ static void on_tick(uv_timer_t *timer)
         phases_tick(&redis->masters[i]);
     for (uint8_t group = 0; group < redis->config->group_count; group++) {
         health_look(redis, group);
-        marker_tick(redis, group);
+        ask_group(redis, group);
         tell_of_layout(redis, group);
         tell_of_quorum(redis, group);
     }
