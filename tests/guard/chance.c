@@ -158,7 +158,7 @@ static void draw_layout_faults(struct world *world)
     for (unsigned i = 0; i < sets[world->set].count; i++)
         named_once |= sets[world->set].unnamed[i];
     draw_happenings(world, HAPPEN_CRASH, 12, 0);
-    draw_happenings(world, HAPPEN_FREEZE, 6, 20000); /* longer than a layout is noted for */
+    draw_happenings(world, HAPPEN_FREEZE, 6, 20000); /* longer than most layouts are noted for */
     if (!world->apart)
         draw_forgetting(world);
     for (unsigned i = (unsigned)prng_below(&world->prng, 20); i > 0; i--) {

@@ -216,8 +216,8 @@ Test(crowded, a_flood_of_scrapes_costs_no_lock)
     cr_assert_gt(scrapes, SCRAPERS, "%f scrapes only", scrapes);
 }
 
-/* A pause of the process is no work of the admin listener. If it were, the listener would rest for
- * three times as long, and no health check would be answered meanwhile. */
+/* A pause of the process looks like work of the admin listener, after which it rests for three
+ * times as long. No health check is answered meanwhile, so a rest has a limit. */
 Test(crowded, after_a_pause_the_admin_listener_answers)
 {
     enum { SCRAPERS = 120, PAUSES = 8, PAUSE_MS = 2000, ANSWER_MS = 4000 };
