@@ -162,9 +162,11 @@ void marking_uses(struct world *w, uint8_t agent, const struct effect_send *send
     struct agent *at = &w->agents[agent];
     struct guard_effects effects;
     struct guard_event event = {.kind = GUARD_TIME};
-    if (guard_uses(&at->guard, lease_ms, agent_clock(w, agent)) &&
-        !instant_before(agent_clock(w, agent), guard_deadline(&at->guard)))
+    if (!guard_uses(&at->guard, lease_ms, agent_clock(w, agent)))
+        return;
+    if (!instant_before(agent_clock(w, agent), guard_deadline(&at->guard)))
         step(w, agent, &event, SIM_MASTERS, &effects);
+    readings_ahead(w, agent);
 }
 
 struct text marking_vote(const struct world *w, uint8_t agent, uint8_t master,

@@ -239,6 +239,8 @@ void marking_numbers(struct world *w, uint8_t agent, master_set masters,
 void readings_begin(struct world *w, uint8_t agent, uint8_t master);
 /* Reads all clocks at once. */
 void readings_all(struct world *w, uint8_t agent);
+/* The same ahead of the first command of an idle group (D5.3). */
+void readings_ahead(struct world *w, uint8_t agent);
 void readings_due(struct world *w, const struct happening *happening);
 void readings_at_master(struct world *w, const struct happening *happening);
 void readings_told(struct world *w, const struct happening *happening);

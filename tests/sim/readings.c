@@ -1,7 +1,7 @@
-/* How agents read the masters' clocks (A1, A3): once a second on each connection that is up, when a
- * connection comes up, and all at once when the core asks for it. A question and its answer take
- * their time as any other message does. They have a stream of chance of their own, so that the
- * other schedules do not change. */
+/* How agents read the masters' clocks (A1, A3): once a second on each connection that is up unless
+ * the group is idle, when a connection comes up, and all at once when the core asks for it or when
+ * an idle group is used. A question and its answer take their time as any other message does. They
+ * have a stream of chance of their own, so that the other schedules do not change. */
 #include "world.h"
 
 enum {
@@ -16,6 +16,7 @@ struct question {
     struct clock_reading reading;
     int64_t asked_at;
     uint32_t incarnation, generation;
+    bool is_ahead; /* It is in the same write as a command, and ahead of it: no way is shorter. */
 };
 
 /* In some runs most of them take nearly as long as they may. */
@@ -43,15 +44,17 @@ static bool is_of_this_connection(const struct world *w, const struct happening 
            agent->connections[h->master].generation == question->generation;
 }
 
-static void ask(struct world *w, uint8_t agent, uint8_t master)
+static void ask(struct world *w, uint8_t agent, uint8_t master, bool is_ahead)
 {
     struct connection *connection = &w->agents[agent].connections[master];
     struct question *question = world_allocate(w, sizeof *question);
     question->reading.sent = agent_clock(w, agent);
     question->asked_at = w->now;
+    question->is_ahead = is_ahead;
     question->incarnation = w->agents[agent].incarnation;
     question->generation = connection->generation;
-    int64_t at = later(w->now, connection->cut_out_until) + way_us(w, w->options.out_us_max);
+    int64_t at = later(w->now, connection->cut_out_until) +
+                 (is_ahead ? 0 : way_us(w, w->options.out_us_max));
     connection->asked_until = later(connection->asked_until, at);
     world_plan(w, (struct happening){.at = connection->asked_until,
                                      .kind = HAPPEN_CLOCK_READ,
@@ -60,11 +63,21 @@ static void ask(struct world *w, uint8_t agent, uint8_t master)
                                      .what = question});
 }
 
-void readings_all(struct world *w, uint8_t agent)
+static void ask_all(struct world *w, uint8_t agent, bool is_ahead)
 {
     for (uint8_t m = 0; m < w->options.masters; m++)
         if (w->agents[agent].connections[m].up)
-            ask(w, agent, m);
+            ask(w, agent, m, is_ahead);
+}
+
+void readings_all(struct world *w, uint8_t agent)
+{
+    ask_all(w, agent, /* is_ahead= */ false);
+}
+
+void readings_ahead(struct world *w, uint8_t agent)
+{
+    ask_all(w, agent, /* is_ahead= */ true);
 }
 
 static void plan_next(struct world *w, uint8_t agent, uint8_t master)
@@ -80,9 +93,12 @@ static void plan_next(struct world *w, uint8_t agent, uint8_t master)
 void readings_due(struct world *w, const struct happening *h)
 {
     const struct connection *connection = &w->agents[h->agent].connections[h->master];
-    if (!w->agents[h->agent].alive || !connection->up || connection->generation != h->number)
+    const struct agent *agent = &w->agents[h->agent];
+    if (!agent->alive || !connection->up || connection->generation != h->number)
         return;
-    ask(w, h->agent, h->master);
+    /* A shipped agent asks every 5 s while its group is idle (D5.3). This one does not ask. */
+    if (!guard_idles(&agent->guard, agent_clock(w, h->agent)))
+        ask(w, h->agent, h->master, /* is_ahead= */ false);
     plan_next(w, h->agent, h->master);
 }
 
@@ -99,7 +115,8 @@ void readings_at_master(struct world *w, const struct happening *h)
         return;
     }
     question->reading.wall_us = master_wall_us(w, h->master);
-    int64_t at = later(w->now, connection->cut_back_until) + way_us(w, w->options.back_us_max);
+    int64_t at = later(w->now, connection->cut_back_until) +
+                 (question->is_ahead ? 0 : way_us(w, w->options.back_us_max));
     connection->told_until = later(connection->told_until, at);
     world_plan(w, (struct happening){.at = connection->told_until,
                                      .kind = HAPPEN_CLOCK_TOLD,
