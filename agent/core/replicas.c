@@ -85,6 +85,7 @@ bool replicas_answered(struct replicas *replicas, int64_t count)
 enum vote replicas_vote(enum op op, enum vote vote)
 {
     CORE_ASSERT(op < OP_COUNT && vote < VOTE_COUNT);
-    bool did_it = vote == VOTE_YES || vote == VOTE_REPAIRED;
+    bool extended = op == OP_RESUME && vote == VOTE_GUARDED; /* It may count (R24). */
+    bool did_it = vote == VOTE_YES || vote == VOTE_REPAIRED || extended;
     return did_it && is_waited_for(op) ? VOTE_UNREPLICATED : vote;
 }

@@ -10,6 +10,7 @@ enum {
     LATE_PERCENT = 15, /* if nothing else is late */
     LATE_US_MAX = 900000,
     PAUSED_AGAIN_US = 20000,
+    AHEAD_US = 2, /* Less than any command takes, and more than a rounding. */
 };
 
 struct question {
@@ -54,7 +55,7 @@ static void ask(struct world *w, uint8_t agent, uint8_t master, bool is_ahead)
     question->incarnation = w->agents[agent].incarnation;
     question->generation = connection->generation;
     int64_t at = later(w->now, connection->cut_out_until) +
-                 (is_ahead ? 0 : way_us(w, w->options.out_us_max));
+                 (is_ahead ? AHEAD_US : way_us(w, w->options.out_us_max));
     connection->asked_until = later(connection->asked_until, at);
     world_plan(w, (struct happening){.at = connection->asked_until,
                                      .kind = HAPPEN_CLOCK_READ,
@@ -116,7 +117,7 @@ void readings_at_master(struct world *w, const struct happening *h)
     }
     question->reading.wall_us = master_wall_us(w, h->master);
     int64_t at = later(w->now, connection->cut_back_until) +
-                 (question->is_ahead ? 0 : way_us(w, w->options.back_us_max));
+                 (question->is_ahead ? AHEAD_US : way_us(w, w->options.back_us_max));
     connection->told_until = later(connection->told_until, at);
     world_plan(w, (struct happening){.at = connection->told_until,
                                      .kind = HAPPEN_CLOCK_TOLD,

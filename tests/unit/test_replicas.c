@@ -91,6 +91,8 @@ Test(replicas, r21_only_what_was_done_is_unreplicated)
 {
     cr_assert_eq(replicas_vote(OP_ACQUIRE, VOTE_YES), VOTE_UNREPLICATED);
     cr_assert_eq(replicas_vote(OP_REPAIR, VOTE_REPAIRED), VOTE_UNREPLICATED);
+    cr_assert_eq(replicas_vote(OP_RESUME, VOTE_GUARDED), VOTE_UNREPLICATED);
+    cr_assert_eq(replicas_vote(OP_ADOPT, VOTE_GUARDED), VOTE_GUARDED);
     cr_assert_eq(replicas_vote(OP_ACQUIRE, VOTE_TAKEN), VOTE_TAKEN);
     cr_assert_eq(replicas_vote(OP_RENEW, VOTE_ABSENT), VOTE_ABSENT);
     cr_assert_eq(replicas_vote(OP_RELEASE, VOTE_YES), VOTE_YES);
