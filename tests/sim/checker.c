@@ -531,9 +531,11 @@ void register_open(struct world *w, struct hold *hold)
 void checker_end(struct world *w)
 {
     for (uint8_t m = 0; m < w->options.masters; m++)
-        for (uint8_t key = 0; key < options_places(&w->options); key++)
+        for (uint8_t key = 0; key < options_places(&w->options); key++) {
+            master_end_set_back(w, m, key);
             if (master_is_locked(w, m, key))
                 checker_fail(w, "C6 k%u is still locked on m%u, and nobody holds it", key, m);
+        }
     for (uint8_t a = 0; a < w->options.agents; a++) {
         const struct core *core = w->agents[a].core;
         const struct core_stats *stats = core_stats(core);

@@ -564,11 +564,12 @@ void master_mark(struct world *w, uint8_t index, const struct guard_ask *ask, in
 
 /* ---- a key that a clock set back prolongs (R24) ---- */
 
-/* Returns true if a hold that goes on has the key: a renewal has found it there. */
+/* Returns true if a hold that is valid has the key: a renewal has found it there. */
 static bool is_of_a_hold(struct world *w, uint8_t index, uint8_t name)
 {
     for (uint32_t i = 1; i < w->hold_count; i++)
-        if (!w->holds[i].ended && master_holds(w, index, name, w->holds[i].token.random))
+        if (!w->holds[i].ended && w->holds[i].window_until > w->now &&
+            master_holds(w, index, name, w->holds[i].token.random))
             return true;
     return false;
 }
@@ -576,7 +577,9 @@ static bool is_of_a_hold(struct world *w, uint8_t index, uint8_t name)
 void master_end_set_back(struct world *w, uint8_t index, uint8_t name)
 {
     struct master_key *key = &w->masters[index].keys[name];
-    if (key->set_back && master_is_locked(w, index, name) && !is_of_a_hold(w, index, name)) {
+    if (!key->set_back || is_of_a_hold(w, index, name))
+        return;
+    if (master_is_locked(w, index, name)) {
         const char *const words[] = {"DEL", names[KIND_LOCK][name].at};
         master_put(w, index, words, sizeof words / sizeof words[0]);
     }
