@@ -295,8 +295,6 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
     CORE_ASSERT(answer != ANSWER_GRANTED);
     struct key *key = lock->key;
     struct core_request *contender = contender_of(core, lock);
-    if (answer != ANSWER_LOCK_HELD && key->contention->last_answer == ANSWER_LOCK_HELD)
-        key->contention->back_off_ms = 0; /* No message will come that ends a long one (R9). */
     key->contention->last_answer = answer;
     key->contention->last_failed_at = core->now;
     key->contention->last_refused_by = lock->round.no;
