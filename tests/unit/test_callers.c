@@ -495,9 +495,10 @@ static void wait_and_lose(void)
 
 Test(retry, d3_a_release_means_no_attempt_that_was_undone)
 {
-    for (int fencing = 0; fencing < 2; fencing++) {
+    static const enum fencing fencings[] = {FENCING_OFF, FENCING_ON};
+    for (size_t i = 0; i < 2; i++) {
         prepare(5);
-        rig.policy.fencing = fencing;
+        rig.policy.fencing = fencings[i];
         begin();
         wait_and_lose();
         release_by(3, "k", first_key);
