@@ -404,13 +404,6 @@ void wake_begin_attempt(struct key *key)
     key->contention->channel.again = false;
 }
 
-/* Returns true if too few masters voted on the last attempt. Then no release wakes the contender
- * (R9): the attempts of all agents fail and are undone, so each of them publishes one. */
-static bool was_unheard(const struct key *key)
-{
-    return key->contention->last_answer == ANSWER_QUORUM_UNAVAILABLE && !MUTANT(UNHEARD_IS_WOKEN);
-}
-
 void wake_after_failure(struct core *core, struct key *key)
 {
     CORE_ASSERT(!list_is_empty(&key->contention->waiters));
@@ -420,7 +413,7 @@ void wake_after_failure(struct core *core, struct key *key)
     }
     if (key->contention->channel.again)
         try_in(core, key, 0, CAUSE_SUBSCRIBED);
-    else if (key->contention->channel.released && !was_unheard(key))
+    else if (key->contention->channel.released)
         try_after_message(core, key);
     else
         try_after_back_off(core, key);
@@ -505,7 +498,7 @@ void wake_message(struct core *core, const struct event_channel *event)
     if (event->next != 0 && event->next != core->agent && !(event->next_reads && reads))
         return; /* It is another agent's turn. */
     bool is_told = hear_release(core, key, event);
-    if (!may_try(key) || was_unheard(key))
+    if (!may_try(key))
         return;
     if (is_told) {
         try_after_message(core, key);

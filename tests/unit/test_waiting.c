@@ -357,52 +357,6 @@ Test(messages, r9_who_loses_again_and_again_pauses_less)
     }
 }
 
-/* Masters that are slower than node_timeout: the attempts of all agents fail, each is undone, and
- * so publishes a release. */
-Test(messages, r9_no_release_wakes_a_contender_whose_last_attempt_too_few_masters_answered)
-{
-    begin_waiting();
-    at_ms(1), channel("k", EVENT_MESSAGE, 0x07, 1), at_ms(2);
-    expect_send(OP_ACQUIRE, ALL);
-    channel("k", EVENT_MESSAGE, 0x07, 1);
-    reply_with(OP_ACQUIRE, 0x01, held_for(50000));
-    at_ms(60); /* The others do not answer within node_timeout. */
-    expect_send(OP_RELEASE, 0x1e);
-    at_ms(100), channel("k", EVENT_MESSAGE, ALL, 1), at_ms(PAUSE_MS / 2 - 1);
-    expect_nothing();
-    let_time_pass_until(OP_ACQUIRE, PAUSE_MS / 2 + 3);
-    refuse_again(); /* Enough masters voted: the next release wakes it. */
-    channel("k", EVENT_MESSAGE, 0x07, 1), at_us(rig.now_us + 1);
-    expect_send(OP_ACQUIRE, ALL);
-}
-
-/* The back-off of a contender that listens is long. After silence no message ends it, so it is
- * retry.max at the most. It does not begin anew: a contender that is far from some masters would
- * keep the others from the key. */
-Test(messages, r9_after_silence_the_pause_is_no_longer_than_the_longest_one)
-{
-    prepare(5);
-    rig.policy.retry_min_ms = 20;
-    rig.policy.retry_max_ms = 100;
-    begin();
-    acquire_as(1, "k", .wait_ms = 300000);
-    expect_send(OP_ACQUIRE, ALL);
-    reply_with(OP_ACQUIRE, 0x07, held_for(50000));
-    expect_channel(EFFECT_WATCH);
-    channel("k", EVENT_SUBSCRIBED, ALL, 0), at_ms(1);
-    for (unsigned i = 0; i < 5; i++) {
-        expect_send(OP_ACQUIRE, ALL);
-        reply_with(OP_ACQUIRE, 0x07, held_for(50000));
-        rig.count = 0;
-        let_time_pass_until(OP_ACQUIRE, 2000);
-    }
-    at_ms(rig.now_us / 1000 + 60); /* No master answers within node_timeout. */
-    rig.count = 0;
-    int64_t from_us = rig.now_us;
-    let_time_pass_until(OP_ACQUIRE, 101);
-    cr_assert_geq(rig.now_us - from_us, 35000, "it began anew");
-}
-
 /* A lost message costs the holder's remaining ttl at the most, or the back-off if that is
  * shorter. */
 Test(messages, r9_without_a_message_it_tries_when_the_lease_has_run_out)
