@@ -87,7 +87,7 @@ void again_time_over(struct core *core, struct core_request *request)
  * `answers` counts those that have not failed. */
 
 /* Returns how well the lock fits a request with its secret; 0: not at all. A DELETE also means a
- * hold whose release is in flight or is owed, no matter who began it. */
+ * hold whose release is in flight or is owed: the agent may have begun it. */
 static unsigned rank_of(const struct core *core, const struct lock *lock, bool deletes,
                         bool is_used_up)
 {
@@ -473,8 +473,8 @@ static void release_by_idempotency(struct core *core, struct core_request *reque
     if (older != NULL)
         answer_superseded(core, older);
     if (attempt != NULL)
-        attempt_abandoned(core,
-                          attempt); /* It may make room: no lock that ended is known before. */
+        attempt_abandoned(core, attempt);
+    /* Found only now, because an abandoned attempt may take the place of a lock that ended. */
     struct lock *lock = find_lock(core, key, secret, /* deletes= */ true, is_used_up);
     if (lock != NULL)
         release_known(core, lock, request);

@@ -25,7 +25,7 @@ void register_ask(const struct guard *guard, struct instant now, struct guard_as
 void register_hear(struct guard *guard, uint8_t index, const struct guard_layouts *heard,
                    struct instant now, struct guard_effects *effects);
 
-/* Is called with each event. After a start, or a pause of the whole agent, the guard listens anew:
+/* Call it with each event. After a start, or a pause of the whole agent, the guard listens anew:
  * a master that has not answered since, and that could be asked, may know a layout that is no
  * neighbour. */
 void register_step(struct guard *guard, struct instant now);

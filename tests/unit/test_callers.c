@@ -431,6 +431,15 @@ Test(retry, d3_a_release_by_token_uses_it_up)
     expect_nothing();
 }
 
+/* Begins with a hold whose grant did not arrive. Its release is in flight. */
+static void begin_undelivered(void)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
+    expect_send(OP_RELEASE, ALL);
+}
+
 /* The agent ends, and has begun to release the hold. A DELETE waits for the masters as by token. */
 Test(retry, d3_a_release_of_what_the_agent_releases)
 {
@@ -451,10 +460,7 @@ Test(retry, d3_a_release_of_what_the_agent_releases)
  * ends both. */
 Test(retry, d3_a_release_beside_a_release)
 {
-    begin_five();
-    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
-    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
-    expect_send(OP_RELEASE, ALL);
+    begin_undelivered();
     acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
     expect_send(OP_ACQUIRE, ALL);
     release_by(3, "k", first_key);
@@ -469,10 +475,7 @@ Test(retry, d3_a_release_beside_a_release)
 /* The same, and the second POST was granted: the DELETE means that hold. */
 Test(retry, d3_a_release_of_the_later_hold)
 {
-    begin_five();
-    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
-    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
-    expect_send(OP_RELEASE, ALL);
+    begin_undelivered();
     acquire_as(2, "k", .ttl_ms = 10000, .idempotency = first_key);
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
@@ -536,10 +539,7 @@ Test(retry, d3_a_release_where_no_further_lock_can_be_remembered)
 /* A later attempt of the same key was undone. The DELETE waits for the release of the hold. */
 Test(retry, d3_a_release_beside_an_attempt_that_was_undone)
 {
-    begin_five();
-    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
-    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
-    expect_send(OP_RELEASE, ALL);
+    begin_undelivered();
     struct send_item first = rig.sent[OP_RELEASE];
     wait_and_lose();
     release_by(4, "k", first_key);
@@ -552,10 +552,7 @@ Test(retry, d3_a_release_beside_an_attempt_that_was_undone)
 /* The release is decided, and owed. The masters are asked again, as by token. */
 Test(retry, d3_a_release_of_what_is_owed)
 {
-    begin_five();
-    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
-    step_lock(EVENT_UNDELIVERED, rig.answer.lock);
-    expect_send(OP_RELEASE, ALL);
+    begin_undelivered();
     reply(OP_RELEASE, 0x03, VOTE_YES);
     at_ms(1000);
     rig.count = 0;
