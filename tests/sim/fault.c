@@ -254,7 +254,7 @@ void fault_master_starts(struct world *w, uint8_t index)
     /* Another epoch says that keys may be gone, not that they are. */
     if (master->promoted) {
         master->promoted = false;
-        w->promoted_at = w->forgot_at = w->now;
+        w->promoted_at = w->forgot_at = master->forgot_at = w->now;
     } else if (w->switches.forgetful) {
         if (prng_percent(&w->faults, 60))
             master_forget(w, index);

@@ -108,6 +108,13 @@ struct hold *hold_traced(struct world *w, uint8_t agent, uint8_t key,
 
 /* ---- C1: windows ----------------------------------------------------------------------------- */
 
+/* A2: The hold was released, masters forgot that, and a caller went on to use the token. It may have
+ * the key beside a holder that had asked for it before they forgot, and beside no later one. */
+static bool is_regained_beside(const struct hold *hold, const struct hold *other)
+{
+    return hold->release_forgotten_at > 0 && other->asked.begun_at <= hold->release_forgotten_at;
+}
+
 void hold_check_alone(struct world *w, struct hold *hold)
 {
     struct hold **windows = w->windows[hold->key];
@@ -122,7 +129,8 @@ void hold_check_alone(struct world *w, struct hold *hold)
         known = known || other == hold;
         bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
         bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold) ||
-                       unlocked_frees(w, other) || unlocked_frees(w, hold);
+                       unlocked_frees(w, other) || unlocked_frees(w, hold) ||
+                       is_regained_beside(hold, other) || is_regained_beside(other, hold);
         if (other != hold && !hold->ended && !both_read && !excused)
             checker_fail(w,
                          "%s k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "
@@ -293,6 +301,22 @@ void checker_left(struct world *w, uint8_t agent, const struct leaving *leaving)
                      hold->key, leaving->stuck ? "does not read" : "is gone");
 }
 
+/* A2: Returns when so many masters had forgotten the hold's release that the others are no quorum;
+ * 0: they have not. */
+static int64_t release_forgotten_at(const struct world *w, const struct hold *hold)
+{
+    unsigned others = w->options.masters;
+    int64_t latest = 0;
+    for (uint8_t m = 0; m < w->options.masters; m++) {
+        int64_t forgot_at = w->masters[m].forgot_at;
+        if (forgot_at < hold->released_from || forgot_at == 0)
+            continue;
+        others--;
+        latest = forgot_at > latest ? forgot_at : latest;
+    }
+    return others < world_quorum(w) ? latest : 0;
+}
+
 /* C1: Makes a hold that was given up bind all callers again, because its agent reports it as held.
  * If the request is in flight together with its release at another agent, either may come last. */
 void checker_taken_up(struct world *w, struct hold *hold, const struct request *request)
@@ -300,6 +324,8 @@ void checker_taken_up(struct world *w, struct hold *hold, const struct request *
     if (hold->elsewhere && !answers_came_after_release(hold, request))
         return;
     hold->came_back |= hold->released;
+    if (hold->released)
+        hold->release_forgotten_at = release_forgotten_at(w, hold);
     hold->ended = hold->released = hold->elsewhere = false;
     hold_check_alone(w, hold);
 }

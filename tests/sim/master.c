@@ -233,7 +233,7 @@ void master_forget(struct world *w, uint8_t index)
         if (w->masters[index].wall_us > was_us)
             clocks_stepped(w, index, w->masters[index].wall_us - was_us);
     }
-    w->forgot_at = w->now;
+    w->forgot_at = w->masters[index].forgot_at = w->now;
     w->figures.forgotten++;
 }
 

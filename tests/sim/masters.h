@@ -157,7 +157,8 @@ struct master {
     } snapshot;
     struct flight *parked, **parked_end;
     uint64_t offset;  /* commands that the master has run; its replicas follow this number */
-    int64_t epoch_at; /* when it began another epoch last; 0: never */
+    int64_t epoch_at;  /* when it began another epoch last; 0: never */
+    int64_t forgot_at; /* when it forgot its keys last, or may have; 0: never */
 };
 
 /* A replica of the one master (R21). It has the master's data of an earlier time. */

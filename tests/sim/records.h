@@ -64,6 +64,9 @@ struct hold {
     /* It was renewed after another holder may have had the key: a master forgot its release (C12),
      * or a clock had stepped (A1, A3). */
     bool came_back;
+    /* A2: It came back after so many masters had forgotten its release that the others are no
+     * quorum: when they had forgotten it; 0: it did not. */
+    int64_t release_forgotten_at;
     /* Its release was answered: 204, 202, or that the token is not valid any more (D3.7). */
     bool released;
     /* when the release was requested, and when it was answered */

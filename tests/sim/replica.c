@@ -91,7 +91,7 @@ void replica_promote(struct world *w, uint8_t index)
         master->keys[name].stray |= back[name];
     master_begin_history(master);
     master->promoted = true;
-    w->forgot_at = w->epoch_at = w->now;
+    w->forgot_at = w->epoch_at = master->forgot_at = w->now;
     w->figures.failovers++;
 }
 
