@@ -169,8 +169,8 @@ Test(fair, r9_a_stopped_agent_blocks_nobody_for_longer_than_its_ticket)
 Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
 {
     begin();
-    static const char *const withdrawn = "lockagent_master_commands_total{group=\"main\",master=\"%"
-                                         "s\",op=\"withdraw\",outcome=\"ok\"}";
+    static const char withdrawn[] = "lockagent_master_commands_total{group=\"main\",master=\"%"
+                                    "s\",op=\"withdraw\",outcome=\"ok\"}";
     const struct reply *holder = acquire(agents[0], "k", NULL);
     expect(holder, 201, NULL);
     const int gone = waiter(agents[1]);
