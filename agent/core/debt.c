@@ -96,7 +96,8 @@ void debt_settled(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ENDED);
     CORE_ASSERT((lock->owed & ~lock->written) == 0);
-    bool remembered = lock->reason != REASON_NONE && instant_before(core->now, lock->forget_at);
+    struct instant forget_at = lock->pending->forget_at;
+    bool remembered = lock->reason != REASON_NONE && instant_before(core->now, forget_at);
     if (lock->owed == 0 && !remembered) {
         lock_free(core, lock);
         return;
@@ -105,7 +106,7 @@ void debt_settled(struct core *core, struct lock *lock)
         list_remove(&lock->link);
         list_append(&core->locks_remembered, &lock->link);
     }
-    struct instant at = remembered ? lock->forget_at : INSTANT_NEVER;
+    struct instant at = remembered ? forget_at : INSTANT_NEVER;
     if (lock->owed != 0)
         at = instant_min(at, instant_min(lock->pending->owed_at, lock->lease_until));
     timers_set(&core->timers, timer_of_lock(lock), at);
@@ -114,11 +115,11 @@ void debt_settled(struct core *core, struct lock *lock)
 static void end_owing(struct core *core, struct lock *lock, master_set owed)
 {
     CORE_ASSERT(lock->owed == 0);
-    lock->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
     /* The name of an entry contains its label (R17). */
     if (lock->reason == REASON_NONE && lock->metadata != NULL && lock->key->form != FORM_SHARED)
         lock->metadata->metadata.label_len = 0;
     lock_end(core, lock);
+    lock->pending->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
     debt_add(core, lock, owed);
 }
 

@@ -166,7 +166,6 @@ struct lock *lock_new(struct core *core, struct key *key, enum lock_state state,
                   .count = 1},
         .valid_until = {INT64_MIN},
         .lease_until = core->now,
-        .forget_at = core->now,
     };
     memset(lock->masters, 0, core->lock_bytes - offsetof(struct lock, masters));
     list_init(&lock->requests);

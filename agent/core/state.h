@@ -217,7 +217,8 @@ struct pending_operation {
     master_set doubtful;
     bool untold; /* RELEASING, ENDED: native commands may have deleted its keys and told no waiter
                   * (R24). */
-    struct instant owed_at; /* ENDED: when the owed releases are sent again. */
+    struct instant owed_at;   /* ENDED: when the owed releases are sent again. */
+    struct instant forget_at; /* ENDED: when it need not be remembered any more; 0: now. */
     struct denial {
         slot_set taken;   /* Slots of a semaphore that are taken there. */
         uint64_t number;  /* The other number that an unknown token has there. */
@@ -249,8 +250,7 @@ struct lock {
     uint32_t answers;            /* HELD, LOST: number of answers that granted it and were not
                                   * reported undelivered. Only repeats increase it. */
     struct instant acquired_at, max_hold_until;
-    struct instant forget_at; /* ENDED: when it need not be remembered any more. */
-    struct list requests;     /* HELD: PUTs for this round or the next one. RELEASING: DELETEs. */
+    struct list requests; /* HELD: PUTs for this round or the next one. RELEASING: DELETEs. */
 
     struct key *key;
     struct token token;
