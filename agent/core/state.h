@@ -237,18 +237,16 @@ struct kept_metadata {
     bool is_other; /* The label is in `other_label`. */
 };
 
-/* There may be 100,000 holds, so a lock has no fields that a hold does not need. A vote on a
- * renewal finds nothing of it in the processor's caches, so the fields that it needs are together
- * at the end. */
+/* There may be 100,000 holds, so a lock has no fields that a hold does not need, and they are in an
+ * order without gaps. A vote on a renewal finds nothing of it in the processor's caches, so the
+ * fields that it needs are together at the end. */
 struct lock {
-    struct hash_link by_token; /* In core->locks_by_token (lock.c). */
+    struct hash_link by_token;   /* In core->locks_by_token (lock.c). */
+    struct lock_ref predecessor; /* The lock that a hand-over replaces: it notes its release. */
     /* Link in key->holds, or in the free, ended, remembered or retired locks. */
     struct link link;
     struct kept_metadata *metadata;    /* NULL: none. */
     struct pending_operation *pending; /* NULL: it is HELD, LOST or free. */
-    struct lock_ref predecessor; /* The lock that a hand-over replaces: it notes its release. */
-    uint32_t answers;            /* HELD, LOST: number of answers that granted it and were not
-                                  * reported undelivered. Only repeats increase it. */
     struct instant acquired_at, max_hold_until;
     struct list requests; /* HELD: PUTs for this round or the next one. RELEASING: DELETEs. */
 
@@ -268,6 +266,8 @@ struct lock {
     enum reason reason : 8;
     /* After an adoption: by how many masters' replies its label leads (D3.9). */
     uint8_t label_votes;
+    uint32_t answers; /* HELD, LOST: number of answers that granted it and were not reported
+                       * undelivered. Only repeats increase it. */
     bool fencing : 1;
     bool has_place : 1;   /* Counts as in flight in its group (R16): an attempt or an adoption. */
     bool is_guest : 1;    /* With has_place: ADOPTING, so it counts among the guests. */
@@ -311,6 +311,9 @@ struct lock {
     struct round round;
     struct lock_master masters[]; /* As many as the largest group has. */
 };
+
+static_assert(sizeof(struct lock) <= 256 && sizeof(struct lock_master) <= 16,
+              "with five masters a lock takes 336 bytes");
 
 /* An idempotency key that a DELETE has used up (D3.5, used_up.c). */
 struct used_up {

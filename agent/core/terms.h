@@ -24,9 +24,11 @@ struct terms {
     uint32_t ttl_ms; /* The ttl that the last good round has set. */
     uint16_t count;  /* Number of releases that end the hold. */
     enum renew renew : 8;
-    enum mode mode : 8;
-    bool bound; /* Bound to its caller's connection. */
+    enum mode mode : 4;
+    bool bound : 1; /* Bound to its caller's connection. */
 };
+
+static_assert(sizeof(struct terms) <= 16, "every lock has them");
 
 struct metadata {
     struct secret owner, idempotency;
