@@ -1,11 +1,11 @@
 /* Memory for the names of keys, which have 1 to LIMIT_KEY_BYTES bytes. There is an array of slots
- * for each of a few sizes, each size twice the one before.
+ * for each of a few sizes: 16, 24, 32, 48, 64, 96 and so on.
  *
  * There is always a slot for the name of a key. Every size has as many slots as there can be keys.
  * A name takes one slot of one size, and slots are neither split nor merged. So if one of k keys
  * needs a slot, at most k - 1 slots of its size are in use. Slots that were never used are never
- * touched, so they only cost address space. The resident memory is at most twice the names of each
- * size at its busiest. */
+ * touched, so they only cost address space. The resident memory is at most one and a half times the
+ * names of each size at its busiest, or 16 bytes for a name. */
 #ifndef LOCKAGENT_CORE_NAMES_H
 #define LOCKAGENT_CORE_NAMES_H
 
@@ -30,10 +30,11 @@ MUST_CHECK void *slots_take(struct slots *slots);
 /* Gives a slot back. It may be in use again at once. */
 void slots_give(struct slots *slots, void *slot);
 
-enum { NAME_SIZES = 5, NAME_BYTES_LEAST = LIMIT_KEY_BYTES >> (NAME_SIZES - 1) };
+enum { NAME_BYTES_LEAST = 16, NAME_SIZES = 11 };
 
-static_assert(NAME_BYTES_LEAST >= sizeof(char *), "a free slot names the next one");
-static_assert(NAME_BYTES_LEAST << (NAME_SIZES - 1) == LIMIT_KEY_BYTES, "the largest name fits");
+static_assert(NAME_BYTES_LEAST % (2 * sizeof(char *)) == 0,
+              "a free slot names the next one, also in slots of half a size more");
+static_assert(NAME_BYTES_LEAST << (NAME_SIZES / 2) == LIMIT_KEY_BYTES, "the largest name fits");
 
 struct names {
     struct slots sizes[NAME_SIZES];

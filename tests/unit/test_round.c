@@ -350,6 +350,14 @@ Test(hash, a_table_keeps_the_order_of_a_bucket_and_removes_from_anywhere)
     cr_assert_null(hash_first(&table, 6));
 }
 
+Test(names, a_slot_is_at_most_half_longer_than_the_one_before)
+{
+    for (unsigned size = 1; size < NAME_SIZES; size++) {
+        size_t bytes = names_slot_bytes(size), before = names_slot_bytes(size - 1);
+        cr_assert(bytes > before && 2 * bytes <= 3 * before, "%zu after %zu", bytes, before);
+    }
+}
+
 /* The table takes as many names as there are keys, of any sizes, after any names. */
 Test(names, none_is_refused_while_there_is_a_key)
 {
