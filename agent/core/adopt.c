@@ -132,15 +132,12 @@ static void adoption_won(struct core *core, struct lock *lock)
     hold_begun(core, lock, from);
     outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED},
                  lock);
-    struct core_request *request;
-    struct list relabelling;
-    list_init(&relabelling);
-    while ((request = request_first(&lock->requests)) != NULL) {
-        if (names_other_label(request, lock)) {
-            list_remove(&request->link);
-            list_append(&relabelling, &request->link);
-            continue;
-        }
+    struct link *next;
+    for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = next) {
+        next = at->next;
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        if (names_other_label(request, lock))
+            continue; /* A further round writes its label (D3.9). */
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
         /* Holds of Java have no number (R22). */
@@ -148,8 +145,8 @@ static void adoption_won(struct core *core, struct lock *lock)
         request_answer(core, request, answer);
     }
     queue_attempt_won(core, key, lock); /* Requests that contend here learn that the key is held. */
-    if (!list_is_empty(&relabelling))
-        watchdog_renew_list(core, lock, &relabelling);
+    if (!list_is_empty(&lock->requests))
+        watchdog_renew_again(core, lock);
 }
 
 static void decide_adoption(struct core *core, struct lock *lock)

@@ -539,8 +539,8 @@ void release_timer(struct core *core, struct lock *lock);
 /* Renews for a PUT, or for a POST that has the hold already: begins a round, or waits for the next
  * one if a round is in flight. */
 void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request);
-/* The same for several PUTs that waited for something else, in one round. The list is emptied. */
-void watchdog_renew_list(struct core *core, struct lock *lock, struct list *requests);
+/* The same for the PUTs in lock->requests, which waited for another round until now. */
+void watchdog_renew_again(struct core *core, struct lock *lock);
 void watchdog_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 /* Begins the renewals that are due: a batch of them, or all that are late. */
 void watchdog_renews(struct core *core);

@@ -475,12 +475,10 @@ void watchdog_renews(struct core *core)
     }
 }
 
-static void await_next_round(struct lock *lock, struct core_request *request)
+static void await_next_round(const struct lock *lock, struct core_request *request)
 {
-    CORE_ASSERT(request->key == lock->key && request->state == REQUEST_BEGUN);
-    request->state = REQUEST_RENEWING;
+    CORE_ASSERT(request->key == lock->key && request->state == REQUEST_RENEWING);
     request->wants_round = lock->round.number + !MUTANT(ROUND_OUT_COUNTS);
-    list_append(&lock->requests, &request->link);
 }
 
 static void renew_for_requests(struct core *core, struct lock *lock)
@@ -497,19 +495,18 @@ static void renew_for_requests(struct core *core, struct lock *lock)
  * one if a round is in flight. A shorter ttl shortens nothing (R7). */
 void watchdog_renew(struct core *core, struct lock *lock, struct core_request *request)
 {
+    CORE_ASSERT(request->state == REQUEST_BEGUN);
+    request->state = REQUEST_RENEWING;
+    list_append(&lock->requests, &request->link);
     await_next_round(lock, request);
     renew_for_requests(core, lock);
 }
 
-void watchdog_renew_list(struct core *core, struct lock *lock, struct list *requests)
+void watchdog_renew_again(struct core *core, struct lock *lock)
 {
-    CORE_ASSERT(!list_is_empty(requests));
-    struct core_request *request;
-    while ((request = request_first(requests)) != NULL) {
-        list_remove(&request->link);
-        request->state = REQUEST_BEGUN;
-        await_next_round(lock, request);
-    }
+    CORE_ASSERT(!list_is_empty(&lock->requests));
+    for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next)
+        await_next_round(lock, CONTAINER_OF(at, struct core_request, link));
     renew_for_requests(core, lock);
 }
 
