@@ -33,7 +33,7 @@ test: ## All tests (REDIS_SERVER=/path/to/server, as of faults, hazards and inte
 	@deploy/install-deps.sh test
 	@$(call configure,build-test,)
 	@ninja -C build-test --quiet
-	@$(on_server) tests/run build-test --num-processes $$((2 * $$(nproc))) # many of them wait
+	@$(on_server) tests/run build-test --num-processes $$((3 * $$(nproc))) # many of them wait
 
 lint: ## Formatting, clang-tidy, warnings of both compilers, shellcheck, and the lints of our own
 	@deploy/install-deps.sh lint
