@@ -93,15 +93,16 @@ info = type(info) == 'string' and info or ''
 local replid = string.match(info, 'master_replid:(%x+)') or ''
 local followed = replid ~= is.replid and replid ~= '' and is.replid ~= ''
     and string.find(info, 'master_replid2:0*[^0\r\n]')
-local restarted = (how == 'restart' or how == 'trust')
-    and (ARGV[1] == '' or is.run ~= ARGV[1] or followed)
+local compares = how == 'restart' or how == 'trust'
+local restarted = compares and (ARGV[1] == '' or is.run ~= ARGV[1] or followed)
 
 if missing or restarted or copied then
     is.epoch, is.run, is.since, is.told = fresh, ARGV[1], now, 0
     is.max_ttl, is.longer, is.longer_since = is.max_ttl or 0, is.longer or 0, is.longer_since or now
     is.top, is.floor = is.top or 0, is.floor or 0
 end
-if replid ~= '' then is.replid = replid end
+-- The others leave what shows it to the next question that compares.
+if replid ~= '' and (compares or not followed) then is.replid = replid end
 -- A clock that was set back must not make a guard longer.
 is.since, is.longer_since = math.min(is.since, now), math.min(is.longer_since, now)
 is.longer = math.min(math.max(is.longer, named), longest)

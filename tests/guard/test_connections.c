@@ -187,6 +187,26 @@ Test(guard_connections, an_acquire_notices_that_the_master_has_followed_its_repl
     cr_assert_eq(state(0, 0), GUARD_RUNS);
 }
 
+/* Between the last question and the tell, which looks whether the epoch is still the same. */
+Test(guard_connections, a_tell_does_not_hide_that_the_master_has_followed_its_replica)
+{
+    uint64_t number = 0;
+    open_rig(1, 1, false);
+    has_replid(0, REPLID_A, "");
+    rig.agents[0].guard.has_replicas = true;
+    meet(0, 0);
+    passes(0, GUARD_MS);
+    returns(0, 0);
+    cr_assert_eq(question(0, 0)->question, GUARD_ASK_TELL);
+    has_replid(0, REPLID_B, REPLID_A);
+    returns(0, 0);
+    cr_assert_not(takes_lock(0, 0, WALL_US + 60000000, &number));
+    lives(0, IDLE_MS);
+    cr_assert_eq(state(0, 0), GUARD_RUNS);
+    lives(0, GUARD_MS + 1000);
+    cr_assert(takes_lock(0, 0, WALL_US + 60000000, &number));
+}
+
 /* ---- lockagent trust --new ---- */
 
 #define OWN "lockagent:new:1"

@@ -83,7 +83,8 @@ void checker_fail(struct world *w, const char *format, ...)
 {
     if (w->violation[0] != '\0')
         return;
-    static const char *const tags[] = {"", "[A1] ", "[A2] ", "[A2] ", "[A3] ", "[A4] ", "[A1] "};
+    static const char *const tags[] = {"",      "[A1] ", "[A2] ", "[A2] ",
+                                       "[A3] ", "[A4] ", "[A1] ", "[A2] "};
     const char *tag = tags[w->switches.kept ? ASSUME_ALL : w->switches.broken];
     int length =
         snprintf(w->violation, sizeof w->violation, "at %.6f s: %s", (double)w->now / 1e6, tag);

@@ -83,7 +83,7 @@ def main():
         return build / "sim", ["--replace", *columns[1:4], *columns[4].split()]
 
     def assumption(columns):
-        return build / "sim", ["--break", columns[1]]
+        return build / "sim", ["--break", *columns[1].split()]
 
     missed = refresh(HERE / "mutants.txt", names, mutant) + refresh(
         HERE / "script_mutants.txt", names, script_mutant

@@ -110,9 +110,11 @@ struct hold *hold_traced(struct world *w, uint8_t agent, uint8_t key,
 
 /* A2: The hold was released, masters forgot that, and a caller went on to use the token. It may have
  * the key beside a holder that had asked for it before they forgot, and beside no later one. */
-static bool is_regained_beside(const struct hold *hold, const struct hold *other)
+static bool is_regained_beside(const struct world *w, const struct hold *hold,
+                               const struct hold *other)
 {
-    return hold->release_forgotten_at > 0 && other->asked.begun_at <= hold->release_forgotten_at;
+    return hold->release_forgotten_at > 0 && other->asked.begun_at <= hold->release_forgotten_at &&
+           !world_breaks(w, BREAK_FORGOTTEN_RELEASE);
 }
 
 void hold_check_alone(struct world *w, struct hold *hold)
@@ -130,7 +132,7 @@ void hold_check_alone(struct world *w, struct hold *hold)
         bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
         bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold) ||
                        unlocked_frees(w, other) || unlocked_frees(w, hold) ||
-                       is_regained_beside(hold, other) || is_regained_beside(other, hold);
+                       is_regained_beside(w, hold, other) || is_regained_beside(w, other, hold);
         if (other != hold && !hold->ended && !both_read && !excused)
             checker_fail(w,
                          "%s k%u: %02x%02x at a%u is valid for %lld us more, and %02x%02x at a%u "

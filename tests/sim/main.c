@@ -447,7 +447,8 @@ static int usage(void)
         "           --followers                each agent follows each key\n"
         "           --compare-delete           masters release locks without a script\n"
         "           --break ASSUMPTION         drift | data-loss | rollback | clock-jump | "
-        "disagreement | pause\n"
+        "disagreement | pause |\n"
+        "                                      forgotten-release\n"
         "           --keep ASSUMPTION          the same schedules with the assumption kept\n"
         "           --draw-more                one draw more from streams that no agent sees: the "
         "timeline stays\n"
@@ -461,8 +462,9 @@ static int usage(void)
 
 static bool name_assumption(const char *name, bool kept)
 {
-    static const char *const names[] = {"",           "drift",        "data-loss", "rollback",
-                                        "clock-jump", "disagreement", "pause"};
+    static const char *const names[] = {
+        "",           "drift",        "data-loss", "rollback",
+        "clock-jump", "disagreement", "pause",     "forgotten-release"};
     for (unsigned i = 1; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(name, names[i]) == 0)
             world.switches.broken = (enum assumption)i;

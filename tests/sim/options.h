@@ -107,6 +107,8 @@ enum assumption {
     BREAK_CLOCK_JUMP,   /* A3: masters' clocks jump forward */
     BREAK_DISAGREEMENT, /* A4: every other agent uses another prefix */
     BREAK_PAUSE,        /* A1: agents are paused together with their clocks */
+    /* A2: a release is forgotten, and its caller goes on to use the token */
+    BREAK_FORGOTTEN_RELEASE,
 };
 
 /* Switches that the command line sets for all seeds. */
