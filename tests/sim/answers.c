@@ -322,13 +322,16 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
 }
 
 /* D3: Checks by the number that no other caller was granted the lock in between. */
-static void check_adopted(struct world *w, uint8_t agent, struct hold *hold,
+static void check_adopted(struct world *w, uint8_t agent, const struct request *request,
                           const struct effect_answer *answer)
 {
+    struct hold *hold = request->hold;
     bool proves = w->options.fencing && !options_kind(&w->options, hold->key).redisson; /* R22 */
     if (answer->continuous != proves)
         checker_fail(w, "C9 a%u adopted k%u, continuous %d", agent, hold->key, answer->continuous);
-    bool is_released = hold->ended; /* by its holder, which asked for this at the same time */
+    /* By its holder, which asked for this at the same time, or by an operator meanwhile (R25). */
+    bool is_released =
+        hold->ended || (hold->released && !answers_came_after_release(hold, request));
     uint64_t last = hold->mode == MODE_READ ? w->written_last[hold->key] : w->fence_last[hold->key];
     bool is_last = hold->mode == MODE_READ ? hold->token.fence >= last : hold->token.fence == last;
     bool is_void = last == 0; /* A6 */
@@ -391,7 +394,7 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
     if (is_back)
         checker_taken_up(w, hold, request);
     if (answer->adopted)
-        check_adopted(w, agent, request->hold, answer);
+        check_adopted(w, agent, request, answer);
     if (request->hold->agent != agent)
         request->hold->count = 1; /* R11: it knows of one holder, whose release ends all shares */
     /* The agent may also have adopted back a hold that it had not missed yet. */

@@ -48,7 +48,11 @@ THEMES = (
         ["--labels", "--kinds", "--roaming"],
         1 / 40,
     ),
-    ("holds that are unlocked by hand, keys of several kinds", ["--operator", "--kinds"], 1 / 40),
+    (
+        "holds that are unlocked by hand, keys of several kinds, callers that go to several agents",
+        ["--operator", "--kinds", "--roaming"],
+        1 / 40,
+    ),
 )
 # Of the guard's: one for so many of the core's.
 GUARD_THEMES = dict.fromkeys(("fresh", "in-turn", "forgetful", "copies", "leases", "layouts"), 100)
