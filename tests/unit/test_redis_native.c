@@ -737,12 +737,15 @@ Test(native, r24_the_script_tells_waiters_of_a_key_that_native_commands_deleted)
 {
     begin(&one, NULL);
     redisContext *waiter = redisConnectUnix(one.socket);
+    redisSetTimeout(waiter, (struct timeval){.tv_sec = 3});
     freeReplyObject(redisCommand(waiter, "SUBSCRIBE lockagent:channel:lock:k lockagent:channel:/"));
     freeReplyObject(next_of(waiter));
     struct send_item item = numbered("k", 1, BIG);
     cr_assert_eq(take(&item, 1, 0), VOTE_YES);
     cr_assert_eq(give_back(item), server_compares() ? VOTE_BY_SCRIPT : VOTE_YES);
     cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    if (!server_compares()) /* It was released by script, which has told the waiter already. */
+        freeReplyObject(next_of(waiter));
     item.asked = item.untold = true;
     cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_ABSENT);
     redisReply *message = next_of(waiter);
