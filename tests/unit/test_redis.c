@@ -284,6 +284,26 @@ Test(loss, a_frozen_master_is_disconnected_after_a_second_and_blocks_nobody)
     server_remove(&two);
 }
 
+/* R5: another run of the server counts its clients anew. The id of the connection that ended with a
+ * command in flight may be another client's there, which must not be killed. */
+Test(loss, r5_no_client_of_another_run_is_killed)
+{
+    begin(&one, NULL);
+    kill(one.pid, SIGSTOP);
+    struct send_item item = item_of("k", 1, BIG);
+    uint32_t slot = rig_send(OP_ACQUIRE, 1, &item, 1);
+    uint64_t until = uv_hrtime() + 50000000;
+    RUN_UNTIL(uv_hrtime() > until, 1000); /* It is written, and not answered. */
+    server_kill(&one);
+    RUN_UNTIL(reply_to(slot, 0), 3000);
+    cr_assert_eq(reply_to(slot, 0)->vote, VOTE_UNKNOWN);
+    server_run(&one, NULL);
+    server_control(&one);
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert_null(strstr(ask(&one, "INFO commandstats"), "cmdstat_client|kill:"));
+    end(&one);
+}
+
 /* D5.2: a master that has many agents to greet may be silent for longer with each try. Otherwise
  * the agents would end each other's greetings. */
 Test(loss, a_greeting_may_wait_for_the_greetings_of_others, .timeout = 20)
