@@ -352,6 +352,20 @@ Test(config_sources, what_may_not_change_while_running)
         "f.yaml:6:103: limits.header_timeout: has changed; that needs a restart\n");
 }
 
+/* A master's user, password and database are parts of its URL: each one alone is a change. */
+Test(config_sources, no_part_of_a_masters_url_may_change_while_running)
+{
+    static const char changed[] =
+        "f.yaml:1:34: redis.groups.main.masters: has changed; that needs a restart\n";
+    static const char *const urls[] = {"redis://u:y@b", "redis://v:x@b",   "redis://u:x@b/1",
+                                       "redis://u:x@c", "redis://u:x@b:1", "redis://u:x@b#n"};
+    for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+        char after[128];
+        snprintf(after, sizeof(after), "redis: {groups: {main: {masters: ['%s']}}}\n", urls[i]);
+        expect_reload("redis: {groups: {main: {masters: ['redis://u:x@b']}}}\n", after, changed);
+    }
+}
+
 Test(config_sources, groups_and_policies_that_come_and_go)
 {
     expect_reload(
