@@ -134,6 +134,19 @@ Test(cli, check_asks_the_masters)
     expect_told(&outcome, "main: 1 of 3 masters answer, 2 are needed: no lock can be granted\n");
 }
 
+/* D5.3: `trust --new` is for masters that no agent has ever used. One master that has a marker is
+ * enough: an agent has been there, and the others may have forgotten. */
+Test(cli, check_calls_no_group_new_that_an_agent_has_used)
+{
+    masters_start_new(3, MASTERS_DURABLE);
+    const char *config = agent_config(&(struct agent_options){0});
+    master_do(1, "HSET lockagent:marker epoch 0123456789abcdef");
+    struct outcome outcome = lockagent("check", "--ask", config, NULL);
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, "main: 3 of 3 masters answer, 2 are needed\n");
+    cr_assert_null(strstr(outcome.out, "--new"), "%s", outcome.out);
+}
+
 /* An even number of masters is allowed, also for a roll-out from three to five. */
 Test(cli, an_even_number_of_masters_gets_a_remark)
 {
