@@ -421,6 +421,24 @@ Test(follow, without_masters_it_is_unknown)
     cr_assert_null(lines_next(stream, 6000), "%s", stream->bytes);
 }
 
+/* D3.8, R20: a follower must not take slots for free whose state is not known. */
+Test(follow, without_masters_it_is_unknown_how_many_slots_are_taken)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "policies: [{match: '*', permits: 2}]\n"});
+    acquire_free(agent, "k", "ttl=60s");
+    struct lines *stream = follow(agent, "k");
+    cr_assert_eq(lines_count(expect_line(stream, "free"), "taken"), 1);
+    for (size_t i = 0; i < 2; i++)
+        master_freeze(i);
+    const json_t *line = expect_line(stream, "unknown");
+    cr_assert_eq(lines_count(line, "permits"), 2);
+    cr_assert(json_is_null(json_object_get(line, "taken")), "%s", stream->bytes);
+    for (size_t i = 0; i < 2; i++)
+        master_thaw(i);
+}
+
 Test(follow, its_parameters_are_checked)
 {
     masters_start(3, MASTERS_FORGETFUL);
