@@ -289,6 +289,47 @@ Test(api, state_of_a_key, .init = stage_play, .fini = stage_close)
     cr_assert_gt(atoi(header("Content-Length")), 100);
 }
 
+/* A minority of masters may have the key of an attempt in flight: that is no holder's lease. */
+Test(api, only_a_held_key_has_a_remaining_ttl, .init = stage_play, .fini = stage_close)
+{
+    static const enum key_state states[] = {KEY_HELD, KEY_FREE, KEY_UNKNOWN};
+    struct master_state master = {.vote = VOTE_YES, .occupant = {.left_ms = 7000, .taken = 1}};
+    for (size_t i = 0; i < sizeof(states) / sizeof(states[0]); i++) {
+        stage.answer = (struct effect_answer){.answer = ANSWER_STATE,
+                                              .state = states[i],
+                                              .masters = &master,
+                                              .tally = {.total = 1, .quorum = 1}};
+        ask("GET /locks/k", "", "");
+        expect(200, "");
+        const json_t *remaining = json_object_get(reply.json, "remaining_ttl_ms");
+        cr_assert_eq(json_integer_value(remaining), states[i] == KEY_HELD ? 7000 : 0, "%zu", i);
+        cr_assert(states[i] == KEY_HELD || json_is_null(remaining), "%s", reply.body);
+    }
+}
+
+/* C5: the masters deny a hold in slot 0. One that this agent has got since the request came is
+ * another hold in the same slot: the masters were not asked about it. */
+Test(api, r20_a_hold_that_began_after_the_question_is_not_denied, .init = stage_play,
+     .fini = stage_close)
+{
+    stage.config->policies[1].core.permits = 3;
+    stage.answers_at_once = false;
+    int fd = caller_open(API);
+    for (size_t is_older = 0; is_older < 2; is_older++) {
+        caller_say(fd, "GET /locks/k HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        cr_assert(until(stage.pending_count == 1));
+        if (!is_older)
+            a_real_hold("k");
+        stage.answer = (struct effect_answer){.answer = ANSWER_STATE, .policy = 1, .denied = 1};
+        answer_pending();
+        receive(fd);
+        expect(200, "");
+        cr_assert_eq(json_array_size(json_object_get(reply.json, "holds")), !is_older, "%s",
+                     reply.body);
+    }
+    close(fd);
+}
+
 /* ---- the clock (R4, R14) ---- */
 
 Test(api, a_grant_that_is_late_is_given_back, .init = stage_play, .fini = stage_close)
