@@ -147,6 +147,43 @@ Test(cli, check_calls_no_group_new_that_an_agent_has_used)
     cr_assert_null(strstr(outcome.out, "--new"), "%s", outcome.out);
 }
 
+/* Expects a finding about a clock that is 5 s off. */
+static void expect_clock_off(const struct outcome *outcome, size_t master, const char *way)
+{
+    const char *begins = format("main: %s: its clock is ", master_url(master)),
+               *line = strstr(outcome->out, begins);
+    char said[16] = "";
+    int ms = 0;
+    cr_assert_not_null(line, "%s is missing in:\n%s", begins, outcome->out);
+    cr_assert_eq(sscanf(line + strlen(begins), "%d ms %15s", &ms, said), 2, "%s", line);
+    cr_assert(ms > 4000 && ms < 6000, "%s", line);
+    cr_assert_str_eq(said, way, "%s", line);
+}
+
+/* D5.4: which way a clock is off, and two names of one server. */
+Test(cli, check_finds_clocks_that_are_off_and_twins)
+{
+    masters_start_with_clocks(3);
+    master_clock(0, 5000);
+    master_clock(1, -5000);
+    struct agent_options options = {.group = "      durable: false\n"};
+    struct outcome outcome = lockagent("check", "--ask", agent_config(&options), NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s", outcome.out);
+    expect_clock_off(&outcome, 0, "ahead");
+    expect_clock_off(&outcome, 1, "behind");
+    expect_told(&outcome, format("main: %s: ok: ", master_url(2)));
+    master_clock(0, 0);
+    master_clock(1, 0);
+    const char *port = strrchr(master_url(0), ':') + 1;
+    options.masters =
+        format("['%s', 'redis://localhost:%s', '%s']", master_url(0), port, master_url(2));
+    outcome = lockagent("check", "--ask", agent_config(&options), NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s", outcome.out);
+    expect_told(&outcome,
+                format("main: redis://localhost:%s: the same server as %s\n", port, master_url(0)));
+    cr_assert_eq(lines_of(outcome.out), 4u, "one finding alone:\n%s", outcome.out);
+}
+
 /* An even number of masters is allowed, also for a roll-out from three to five. */
 Test(cli, an_even_number_of_masters_gets_a_remark)
 {

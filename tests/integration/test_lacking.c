@@ -254,4 +254,6 @@ Test(lacking, check_names_each_command_that_is_missing)
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
         cr_assert_not_null(strstr(outcome.out, lines[i]), "%s is missing in:\n%s", lines[i],
                            outcome.out);
+    cr_assert_null(strstr(outcome.out, "the same server"), "masters without a run id:\n%s",
+                   outcome.out);
 }
