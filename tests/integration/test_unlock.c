@@ -469,6 +469,24 @@ Test(unlock, one_holder_of_several)
     expect(acquire(first, "shared", "ttl=3s"), 409, "lock_held");
 }
 
+/* Slots are drawn by chance, so all of them are taken, and unlocked one after the other. */
+Test(unlock, a_hold_in_each_of_the_slots)
+{
+    enum { SLOTS = 3 };
+    begin(NULL, "policies:\n  - {match: slots, permits: 3}\n");
+    const struct reply *granted[SLOTS];
+    for (size_t i = 0; i < SLOTS; i++) {
+        granted[i] = acquire_free(first, "slots", "ttl=30s&renew=agent");
+        expect(granted[i], 201, NULL);
+    }
+    for (size_t i = 0; i < SLOTS; i++) {
+        cr_assert_geq(unlocked("slots", granted[i]), number(granted[i], "fencing_token"));
+        expect(renew(first, "slots", token(granted[i]), NULL), 410, "lock_lost");
+        for (size_t other = i + 1; other < SLOTS; other++)
+            expect(renew(first, "slots", token(granted[other]), NULL), 200, NULL);
+    }
+}
+
 Test(unlock, locks_of_java)
 {
     begin(NULL, "policies:\n  - {match: java, format: redisson}\n");
