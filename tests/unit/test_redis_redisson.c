@@ -179,3 +179,27 @@ Test(redisson, r7_nothing_shortens)
     expect_hash(BIG_TEXT, "000000a1");
     end(&one);
 }
+
+/* Agents take 0 and 1 for a release. Anything else on the channel is none. */
+Test(redisson, only_redissons_messages_are_releases)
+{
+    static const char *const others[] = {"2", "00", "", "1 slot 0", "released"};
+    const struct effect_watch watched = {.policy = POLICY_FENCED, .key = {"k", 1}};
+    server_start(&one, NULL);
+    rig_configure();
+    rig.config->policies[POLICY_FENCED].core.form = FORM_REDISSON;
+    rig_master(0, &one, false);
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+    redis_watch(rig.redis, &watched);
+    RUN_UNTIL(count_of(EVENT_SUBSCRIBED, 0) == 1, 3000);
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+        cr_assert_str_eq(ask(&one, "PUBLISH redisson_lock__channel:{lock:k} %s", others[i]), "1");
+    ask(&one, "PUBLISH redisson_lock__channel:{lock:k} 0");
+    ask(&one, "PUBLISH redisson_lock__channel:{lock:k} 1");
+    RUN_UNTIL(count_of(EVENT_MESSAGE, 0) >= 2, 3000);
+    uint64_t until = uv_hrtime() + 50000000;
+    RUN_UNTIL(uv_hrtime() > until, 1000);
+    cr_assert_eq(count_of(EVENT_MESSAGE, 0), 2);
+    end(&one);
+}
