@@ -258,7 +258,8 @@ static void survey_group(struct survey *survey)
     char text[SURVEY_TEXT_BYTES];
     for (size_t m = 0; m < group->master_count; m++)
         asked += survey_master(survey, m);
-    bool is_new = asked >= quorum && survey->unused == asked;
+    /* Without a guard no agent leaves a marker, and no vote is needed. */
+    bool is_new = group->guard && asked >= quorum && survey->unused == asked;
     snprintf(text, sizeof(text), "%zu of %zu masters answer, %zu are needed%s%s", asked,
              (size_t)group->master_count, quorum, asked < quorum ? ": no lock can be granted" : "",
              is_new ? "; no agent has been here: lockagent trust --new gives them their first votes"

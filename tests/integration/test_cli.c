@@ -145,6 +145,11 @@ Test(cli, check_calls_no_group_new_that_an_agent_has_used)
     cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
     expect_told(&outcome, "main: 3 of 3 masters answer, 2 are needed\n");
     cr_assert_null(strstr(outcome.out, "--new"), "%s", outcome.out);
+    /* Without a guard no agent leaves a marker, and trust --new does nothing. */
+    master_do(1, "DEL lockagent:marker");
+    config = agent_config(&(struct agent_options){.group = "      guard: off\n"});
+    outcome = lockagent("check", "--ask", config, NULL);
+    expect_told(&outcome, "main: 3 of 3 masters answer, 2 are needed\n");
 }
 
 /* Expects a finding about a clock that is 5 s off. */
