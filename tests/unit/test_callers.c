@@ -417,6 +417,24 @@ Test(retry, d3_a_release_uses_it_up)
     expect_send(OP_ACQUIRE, ALL);
 }
 
+/* limits.wait may be short, or 0. A copy of the POST may be in flight for a second all the same. */
+Test(retry, d3_it_stays_used_up_for_a_second_at_least)
+{
+    prepare(5);
+    rig.config.wait_ms_max = 200;
+    begin();
+    hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
+    release_by(2, "k", first_key);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    at_ms(999), acquire_as(3, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_answer(3, ANSWER_SUPERSEDED);
+    expect_nothing();
+    at_ms(1001), acquire_as(4, "k", .ttl_ms = 10000, .idempotency = first_key);
+    expect_send(OP_ACQUIRE, ALL);
+}
+
 /* A DELETE by token uses it up as well. */
 Test(retry, d3_a_release_by_token_uses_it_up)
 {
