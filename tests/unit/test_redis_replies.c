@@ -381,3 +381,43 @@ Test(replies, a_marker_with_an_endless_guard_overflows_no_time)
     cr_assert(asking_read_marker(&list, &answer, &layouts));
     cr_assert_eq(answer.left_ms, REPLY_MS_MAX);
 }
+
+/* A number that no marker has makes the whole reply impossible. But top and floor become a number
+ * that was never granted: the master then has no vote (R12). */
+Test(replies, a_marker_with_an_impossible_number_is_none)
+{
+    enum { LEFT = 1, MAX_TTL, TOP, FLOOR, TOLD, NOTED = 9 };
+    static const struct {
+        unsigned place;
+        long long number;
+        bool is_marker;
+    } cases[] = {
+        {LEFT, -1, false},
+        {LEFT, 0, true},
+        {MAX_TTL, -1, false},
+        {MAX_TTL, 1LL << 32, false},
+        {MAX_TTL, UINT32_MAX, true},
+        {TOLD, -1, false},
+        {TOLD, GUARD_GUESSED + 1, false},
+        {TOLD, GUARD_GUESSED, true},
+        {TOP, -1, true},
+        {FLOOR, LIMIT_FENCE + 1, true},
+        {NOTED, -1, true},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        redisReply epoch = text_of(REDIS_REPLY_STRING, "0123456789abcdef"),
+                   vote = text_of(REDIS_REPLY_STRING, ""), zero = number_of(0),
+                   none = {.type = REDIS_REPLY_ARRAY}, odd = number_of(cases[i].number);
+        redisReply *elements[] = {&epoch, &zero, &zero, &zero, &zero, &zero,
+                                  &vote,  &zero, &zero, &zero, &zero, &none};
+        redisReply list = {.type = REDIS_REPLY_ARRAY,
+                           .elements = sizeof(elements) / sizeof(elements[0]),
+                           .element = elements};
+        struct guard_answer answer = {0};
+        struct guard_layouts layouts;
+        elements[cases[i].place] = &odd;
+        cr_assert_eq(asking_read_marker(&list, &answer, &layouts), cases[i].is_marker, "%u", i);
+        cr_assert_eq(answer.top, cases[i].place == TOP ? LIMIT_FENCE : 0, "%u", i);
+        cr_assert_eq(answer.floor, cases[i].place == FLOOR ? LIMIT_FENCE : 0, "%u", i);
+    }
+}
