@@ -208,8 +208,9 @@ static struct effect_followed shown_by(const struct core *core, const struct key
     bool falls = key->form != FORM_SHARED &&
                  holders->fence < key->contention->follower->follow.fence_max &&
                  holders->fence != 0 && !MUTANT(FOLLOWED_NUMBER_FALLS);
-    if (seen->state == KEY_HELD) {
+    if (seen->state == KEY_HELD || key->form == FORM_SLOTS)
         shown.here = is_here(core, key, seen);
+    if (seen->state == KEY_HELD) {
         shown.occupant.mode = holders->mode;
         shown.occupant.readers = holders->readers;
     }
@@ -218,10 +219,8 @@ static struct effect_followed shown_by(const struct core *core, const struct key
         shown.occupant.fence = holders->fence;
         shown.occupant.agent = holders->agent;
     }
-    if (key->form == FORM_SLOTS && seen->state != KEY_UNKNOWN) {
-        shown.here = is_here(core, key, seen);
+    if (key->form == FORM_SLOTS && seen->state != KEY_UNKNOWN)
         shown.occupant.taken = holders->taken;
-    }
     return shown;
 }
 

@@ -38,7 +38,7 @@ void slots_give(struct slots *slots, void *slot)
 size_t names_slot_bytes(unsigned size)
 {
     CORE_ASSERT(size < NAME_SIZES);
-    /* Even sizes double: 16, 32, 64. An odd one is half more than the size before it: 24, 48, 96. */
+    /* Even sizes double: 16, 32, 64. An odd one is half more than the one before it: 24, 48. */
     size_t least = size % 2 == 0 ? NAME_BYTES_LEAST : NAME_BYTES_LEAST * 3 / 2;
     return least << size / 2;
 }

@@ -435,6 +435,7 @@ Test(follow, without_masters_it_is_unknown_how_many_slots_are_taken)
     const json_t *line = expect_line(stream, "unknown");
     cr_assert_eq(lines_count(line, "permits"), 2);
     cr_assert(json_is_null(json_object_get(line, "taken")), "%s", stream->bytes);
+    cr_assert(json_is_true(json_object_get(line, "here")), "%s", stream->bytes);
     for (size_t i = 0; i < 2; i++)
         master_thaw(i);
 }

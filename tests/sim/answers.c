@@ -330,12 +330,13 @@ static void check_adopted(struct world *w, uint8_t agent, const struct request *
     if (answer->continuous != proves)
         checker_fail(w, "C9 a%u adopted k%u, continuous %d", agent, hold->key, answer->continuous);
     /* By its holder, which asked for this at the same time, or by an operator meanwhile (R25). */
-    bool is_released =
-        hold->ended || (hold->released && !answers_came_after_release(hold, request));
+    bool is_released = hold->ended || ((hold->released || unlocked_frees(w, hold)) &&
+                                       !answers_came_after_release(hold, request));
+    bool is_excused = is_released || hold->came_back;
     uint64_t last = hold->mode == MODE_READ ? w->written_last[hold->key] : w->fence_last[hold->key];
     bool is_last = hold->mode == MODE_READ ? hold->token.fence >= last : hold->token.fence == last;
     bool is_void = last == 0; /* A6 */
-    if (w->options.fencing && !is_last && !is_released && !is_void)
+    if (w->options.fencing && !is_last && !is_excused && !is_void)
         checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent,
                      hold->key);
     hold->agent = agent;

@@ -108,8 +108,9 @@ struct hold *hold_traced(struct world *w, uint8_t agent, uint8_t key,
 
 /* ---- C1: windows ----------------------------------------------------------------------------- */
 
-/* A2: The hold was released, masters forgot that, and a caller went on to use the token. It may have
- * the key beside a holder that had asked for it before they forgot, and beside no later one. */
+/* A2: The hold was released, masters forgot that, and a caller went on to use the token. It may
+ * have the key beside a holder that had asked for it before they forgot, and beside no later one.
+ */
 static bool is_regained_beside(const struct world *w, const struct hold *hold,
                                const struct hold *other)
 {

@@ -156,7 +156,7 @@ struct master {
         struct master_key keys[SIM_NAMES];
     } snapshot;
     struct flight *parked, **parked_end;
-    uint64_t offset;  /* commands that the master has run; its replicas follow this number */
+    uint64_t offset;   /* commands that the master has run; its replicas follow this number */
     int64_t epoch_at;  /* when it began another epoch last; 0: never */
     int64_t forgot_at; /* when it forgot its keys last, or may have; 0: never */
 };
