@@ -264,6 +264,8 @@ static void open_masters(const char *path)
 
     if (!config_load(path, NULL, NULL, 0, &config, &errors))
         die("nothing: %s", errors.list[0].text);
+    /* It reads no marker, so it knows no vote that it could name. */
+    config.groups[0].guard = false;
     for (size_t i = 0; i < config.groups[0].master_count; i++) {
         char text[8];
         snprintf(text, sizeof text, "%u", (unsigned)config.groups[0].masters[i].address.port);

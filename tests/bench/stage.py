@@ -204,7 +204,8 @@ class Agent(Process):
         self.config = folder / f"agent-{self.port}.yaml"
         scheme, tls = ("rediss", f", tls: {{ca_file: {authority}}}") if authority else ("redis", "")
         ports = [master.tls_port if authority else master.port for master in masters]
-        urls = ", ".join(f"{scheme}://127.0.0.1:{port}" for port in ports)
+        # Named, because over TLS they are the same masters at other addresses (R23).
+        urls = ", ".join(f"{scheme}://127.0.0.1:{port}#m{i}" for i, port in enumerate(ports))
         self.config.write_text(
             f"listen: 127.0.0.1:{self.port}\n"
             f"redis: {{groups: {{main: {{masters: [{urls}], durable: true{tls}}}}}}}\n"

@@ -12,7 +12,9 @@ import threading
 import time
 import urllib.parse
 
-TTL_MS, WARM_S = 300, 2.5
+TTL_MS = 300
+# The callers run for so long, and on a busy machine until they have had so many locks.
+WARM_S, GRANTS, PATIENCE_S = 2.5, 100, 30
 FENCES = itertools.count(1)
 
 
@@ -157,6 +159,9 @@ def run(program, servers, *options, vanish=0):
         ]
         with subprocess.Popen(arguments, stdin=subprocess.PIPE, text=True) as callers:
             time.sleep(WARM_S)
+            until = time.monotonic() + PATIENCE_S
+            while len(servers[0].granted_ms) < GRANTS and time.monotonic() < until:
+                time.sleep(0.1)
             callers.stdin.write("stop\n")
             callers.stdin.flush()
             assert callers.wait(10) == 0
