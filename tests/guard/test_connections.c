@@ -169,14 +169,19 @@ Test(guard_connections, a_server_that_followed_another_one_has_forgotten)
     cr_assert_not(votes(0));
 }
 
-/* The same server, and all within a second: no agent has asked it since. */
-Test(guard_connections, an_acquire_notices_that_the_master_has_followed_its_replica)
+static void meets_a_master_with_replicas(void)
 {
-    uint64_t number = 0;
     open_rig(1, 1, false);
     has_replid(0, REPLID_A, "");
     rig.agents[0].guard.has_replicas = true;
     meet(0, 0);
+}
+
+/* The same server, and all within a second: no agent has asked it since. */
+Test(guard_connections, an_acquire_notices_that_the_master_has_followed_its_replica)
+{
+    uint64_t number = 0;
+    meets_a_master_with_replicas();
     lives(0, 2 * GUARD_MS);
     cr_assert_eq(vote_of(0, 0)[0], '@');
     cr_assert(takes_lock(0, 0, WALL_US + 60000000, &number));
@@ -191,10 +196,7 @@ Test(guard_connections, an_acquire_notices_that_the_master_has_followed_its_repl
 Test(guard_connections, a_tell_does_not_hide_that_the_master_has_followed_its_replica)
 {
     uint64_t number = 0;
-    open_rig(1, 1, false);
-    has_replid(0, REPLID_A, "");
-    rig.agents[0].guard.has_replicas = true;
-    meet(0, 0);
+    meets_a_master_with_replicas();
     passes(0, GUARD_MS);
     returns(0, 0);
     cr_assert_eq(question(0, 0)->question, GUARD_ASK_TELL);
