@@ -172,6 +172,17 @@ void queue_refuse_once(struct core *core, struct key *key, const struct lock *ho
     }
 }
 
+/* Returns true if the request came after the search began that has found no free slot. A slot that
+ * it has tried may have become free before the request came, so the request has a search of its own
+ * (R20). */
+static bool has_own_search(const struct core *core, const struct core_request *request)
+{
+    const struct contention *contention = request->key->contention;
+    return request->key->form == FORM_SLOTS && !core->draining &&
+           contention->last_answer == ANSWER_LOCK_HELD &&
+           instant_before(contention->search.began, request->came_at) && !MUTANT(SEARCH_SHARED);
+}
+
 static void answer_failure(struct core *core, struct key *key, enum mode mode, bool waited)
 {
     const struct core_request *first = request_first(&key->contention->waiters);
@@ -183,7 +194,7 @@ static void answer_failure(struct core *core, struct key *key, enum mode mode, b
     for (struct link *at = once->head.next; at != &once->head; at = next) {
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
         next = at->next;
-        if (readers_share_failure(request, mode, waits))
+        if (readers_share_failure(request, mode, waits) && !has_own_search(core, request))
             request_answer(core, request, refusal);
     }
 }
@@ -208,7 +219,7 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
     CORE_ASSERT(contender != NULL && contender->key == key && contender->attempt == NULL);
     key_refer(core, key);
     bool waits = contender->state == REQUEST_WAITING;
-    if (!waits)
+    if (!waits && !has_own_search(core, contender))
         request_answer(core, contender,
                        queue_refusal_of_attempt(core, key, key->contention->last_answer));
     answer_failure(core, key, mode, waits);
@@ -221,7 +232,7 @@ static void queue_attempt_failed(struct core *core, struct key *key, struct core
         admission_left(core, key);
     }
     bool is_decided =
-        key->form != FORM_SHARED || (key->contention->attempts == 0 && key_admits(key));
+        key_admits(key) && (key->form != FORM_SHARED || key->contention->attempts == 0);
     if (is_refused && is_decided)
         wake_after_failure(core, key);
     key_release(core, key);
@@ -320,6 +331,8 @@ static void attempt_failed(struct core *core, struct lock *lock, enum answer ans
         key->contention->cause = cause;
     } else if (key->form != FORM_SLOTS || !key_is_contended(key)) {
         queue_attempt_failed(core, key, contender, mode);
+    } else if (core->draining) {
+        refuse_while_draining(core, key);
     }
 }
 
@@ -333,6 +346,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
     struct tally tally = round_tally(&lock->round);
     struct instant begun = lock->acquired_at;
     key->contention->last_tally = tally;
+    key->contention->last_answer = ANSWER_LOCK_HELD; /* From now on it is held here. */
     if (MUTANT(VALIDITY_FROM_REPLY))
         from = core->now;
     if (!instant_before(core->now,
@@ -420,7 +434,9 @@ static void decide_attempt(struct core *core, struct lock *lock)
         attempt_lost(core, lock);
         return;
     case VERDICT_WON:
-        if (lock->state == LOCK_ACQUIRING && lock->fencing) {
+        if (core->ending) { /* All other holds have ended. */
+            attempt_failed(core, lock, ANSWER_DRAINING);
+        } else if (lock->state == LOCK_ACQUIRING && lock->fencing) {
             attempt_numbered(core, lock);
             if (lock->state == LOCK_RAISING)
                 decide_attempt(core, lock);
@@ -493,8 +509,10 @@ void attempt_begun(struct core *core, struct key *key, struct core_request *requ
     CORE_ASSERT(key->contention->cause != CAUSE_HANDOVER);
     key->contention->handovers = 0;
     uint8_t slot = slot_draw(core, key);
-    if (key->contention->search.tried == 0) /* It is the first attempt of a search. */
+    if (key->contention->search.tried == 0) { /* It is the first attempt of a search. */
+        key->contention->search.began = core->now;
         wake_begin_attempt(key);
+    }
     struct lock *lock = lock_for(core, key, request, slot, key->contention->cause);
     admission_begun(core, lock);
     ask_masters(core, lock, OP_ACQUIRE);

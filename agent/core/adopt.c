@@ -100,8 +100,12 @@ static void make_way(struct core *core, struct key *key, const struct lock *adop
     /* The end of the hold may have begun an attempt. Attempts of readers are refused by the
      * masters. */
     struct lock *attempt = key_obstacle(key, MODE_READ, &adopted->token);
-    if (attempt != NULL)
-        attempt_abandoned(core, attempt);
+    if (attempt == NULL)
+        return;
+    uint32_t contender = attempt->pending->contender;
+    attempt_abandoned(core, attempt);
+    if (core->draining && contender != NO_REQUEST) /* No other attempt comes: it is refused. */
+        timers_set(&core->timers, timer_of_request(core, &core->requests[contender]), core->now);
 }
 
 /* Returns true if the PUT came while the adoption was in flight, and names a label that no master
@@ -113,6 +117,16 @@ static bool names_other_label(const struct core_request *request, const struct l
     return label.len > 0 && !is_told && !MUTANT(JOINED_LABEL_DROPPED);
 }
 
+/* Returns true if the PUT came while the adoption was in flight, and names another ttl or another
+ * `renew`. */
+static bool asks_for_other_terms(const struct core_request *request, const struct lock *lock)
+{
+    bool other_ttl = request->terms.ttl_ms != 0 && request->terms.ttl_ms != lock->terms.ttl_ms,
+         other_renew =
+             request->terms.renew != RENEW_UNSET && request->terms.renew != lock->terms.renew;
+    return other_ttl || other_renew;
+}
+
 static void adoption_won(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
@@ -120,7 +134,7 @@ static void adoption_won(struct core *core, struct lock *lock)
     struct instant from = lock->round.started;
     bool is_over = !instant_before(
         core->now, deadline_of_validity(core, lock->group, from, lock->terms.ttl_ms));
-    if (is_over || is_outdated(core, lock)) {
+    if (is_over || core->ending || is_outdated(core, lock)) {
         adoption_lost(core, lock);
         return;
     }
@@ -129,6 +143,8 @@ static void adoption_won(struct core *core, struct lock *lock)
     lock->reason = REASON_NONE;
     lock->adopted = lock->delivered = true; /* Its caller has the token already. */
     lock->lease_until = instant_after_ms(core->now, lock_lease_ms(lock));
+    if (lock->terms.mode == MODE_READ)
+        lock->lock_delay_ms = 0; /* R17. This round has asked for it, as the mode was not known. */
     hold_begun(core, lock, from);
     outbox_trace(core, (struct effect_trace){.kind = TRACE_GRANTED, .answer = ANSWER_RENEWED},
                  lock);
@@ -136,8 +152,8 @@ static void adoption_won(struct core *core, struct lock *lock)
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = next) {
         next = at->next;
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (names_other_label(request, lock))
-            continue; /* A further round writes its label (D3.9). */
+        if (names_other_label(request, lock) || asks_for_other_terms(request, lock))
+            continue; /* A further round writes its label (D3.9), and has its terms. */
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
         /* Holds of Java have no number (R22). */
@@ -209,8 +225,9 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
         list_append(&lock->requests, &request->link);
         return;
     }
-    bool numbered = token->fence != 0 && !fence_is_wild(core, key->group, token->fence);
-    if (core->policies[key->policy].fencing && !numbered) {
+    bool numbered = token->fence != 0 && !fence_is_wild(core, key->group, token->fence),
+         fencing = lost != NULL ? lost->fencing : core->policies[key->policy].fencing;
+    if (fencing && !numbered) {
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
         return;
     }
@@ -222,6 +239,7 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     }
     struct group *group = lock_group(core, lock);
     lock->token = *token;
+    lock->fencing = fencing;
     if (lost != NULL)
         take_from_lost(core, lock, lost);
     lock_index_token(core, lock);
@@ -229,6 +247,7 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     if (request->terms.ttl_ms != 0)
         lock->terms.ttl_ms = request->terms.ttl_ms;
     lock->asked_ttl_ms = lock->terms.ttl_ms;
+    policy_fit_lock_delay(core, lock); /* The hold may be older than the policy (R15). */
     lock->relabels = request->metadata.label_len > 0;
     if (lock->relabels)
         label_set(core, lock, metadata_label(&request->metadata));
@@ -300,8 +319,6 @@ void adoption_reply(struct core *core, struct lock *lock, const struct event_rep
         /* The mode is in the master's entry (R17). */
         CORE_ASSERT(reply->op == OP_ADOPT);
         lock->terms.mode = reply->occupant.mode;
-        if (reply->occupant.mode == MODE_READ)
-            lock->lock_delay_ms = 0;
     }
     decide_adoption(core, lock);
 }

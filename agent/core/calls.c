@@ -325,8 +325,11 @@ static void renew_known(struct core *core, struct lock *lock, struct core_reques
         request->terms.renew != RENEW_UNSET ? request->terms.renew : lock->terms.renew;
     if (is_lost(lock))
         renew_lost(core, lock, request, ttl_ms, renew);
-    else if (lock->state != LOCK_HELD)
-        request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
+    else if (lock->state != LOCK_HELD) /* Without a DELETE another agent may have it. */
+        request_answer(core, request,
+                       (struct effect_answer){.answer = lock->given_back
+                                                            ? ANSWER_NOT_HELD
+                                                            : ANSWER_QUORUM_UNAVAILABLE});
     else if (!policy_allows_ttl_of(core, lock, ttl_ms, renew, &refusal))
         request_answer(core, request, refusal);
     else {
@@ -411,6 +414,25 @@ void call_renew(struct core *core, const struct event_renew *event)
     renew(core, request, &event->token);
 }
 
+/* Handles a DELETE of a lock that has ended here without one: another agent may have it by now
+ * (D3.4), and the agent's own release does not delete it there. */
+static void release_elsewhere(struct core *core, const struct lock *lock,
+                              struct core_request *request)
+{
+    struct token token = lock->token;
+    enum reason reason = lock->reason;
+    bool fencing = lock->fencing; /* A reload may have changed the policy since. */
+    adoption_released(core, request->key, &token);
+    release_of_stranger(core, request->key, request, &token, fencing, reason);
+}
+
+static void join_release(struct lock *lock, struct core_request *request)
+{
+    CORE_ASSERT(lock->state == LOCK_RELEASING);
+    request->state = REQUEST_RELEASING;
+    list_append(&lock->requests, &request->link);
+}
+
 static void release_known(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
@@ -422,8 +444,10 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
             release_begun(core, lock, request, /* asked= */ true);
         break;
     case LOCK_RELEASING:
-        request->state = REQUEST_RELEASING;
-        list_append(&lock->requests, &request->link);
+        if (lock->given_back)
+            join_release(lock, request);
+        else
+            release_elsewhere(core, lock, request);
         break;
     /* The holder gives it up before its validity has ended, so its keys need not wait. */
     case LOCK_LOST:
@@ -440,11 +464,7 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
                 core, request,
                 (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
         } else if (is_lost(lock)) {
-            /* Another agent may have the lock by now (D3). */
-            struct token token = lock->token;
-            enum reason reason = lock->reason;
-            adoption_released(core, request->key, &token);
-            release_of_stranger(core, request->key, request, &token, reason);
+            release_elsewhere(core, lock, request);
         } else {
             request_answer(core, request,
                            answer_for_lock(debt_is_pending(core, lock) ? ANSWER_RELEASE_PENDING
@@ -476,7 +496,9 @@ static void release_by_idempotency(struct core *core, struct core_request *reque
         attempt_abandoned(core, attempt);
     /* Found only now, because an abandoned attempt may take the place of a lock that ended. */
     struct lock *lock = find_lock(core, key, secret, /* deletes= */ true, is_used_up);
-    if (lock != NULL)
+    if (lock != NULL && lock->state == LOCK_RELEASING)
+        join_release(lock, request); /* Also one that the agent has begun itself (D3.5). */
+    else if (lock != NULL)
         release_known(core, lock, request);
     else
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_NOT_HELD});
@@ -502,7 +524,8 @@ void call_release(struct core *core, const struct event_release *event)
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
     } else {
         adoption_released(core, key, &event->token);
-        release_of_stranger(core, key, request, &event->token, REASON_NONE);
+        release_of_stranger(core, key, request, &event->token, core->policies[key->policy].fencing,
+                            REASON_NONE);
     }
 }
 

@@ -204,7 +204,7 @@ static void check_contention(const struct core *core, const struct key *key, str
 /* Invariant 1. */
 static void check_occupants(const struct key *key)
 {
-    uint32_t attempts = 0, contending = 0;
+    uint32_t attempts = 0, contending = 0, held = 0;
     for (const struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         const struct lock *lock = CONTAINER_OF(at, struct lock, link);
         CORE_ASSERT(lock->key == key);
@@ -214,7 +214,9 @@ static void check_occupants(const struct key *key)
         CORE_ASSERT(lock->token.has_slot == (key->form == FORM_SLOTS));
         attempts += lock_is_attempt(lock);
         contending += lock->has_place;
+        held += lock->state == LOCK_HELD;
     }
+    CORE_ASSERT(key->held == held);
     CORE_ASSERT(attempts == (key->contention == NULL ? 0 : key->contention->attempts));
     CORE_ASSERT(contending <= 1 || key->form == FORM_SHARED);
 }

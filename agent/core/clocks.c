@@ -5,8 +5,9 @@
  *              \       /                              \       /
  *    master     `--T1-'                                `--T2-'
  *
- *   least = (T2 - T1) - (r2 - s1)    the least that the master gained on this agent   most  = (T2 -
- * T1) - (s2 - r1)    the most
+ *   least = (T2 - T1) - (r2 - s1)    the least that the master gained on this agent
+ *
+ *   most = (T2 - T1) - (s2 - r1)     the most
  *
  * If `least` is more than the drift allows, the master counts as having gained `most`. It makes no
  * difference which of the two clocks is wrong: leases on that master end earlier than this agent
@@ -77,7 +78,8 @@ static void shake_hold(struct core *core, struct lock *lock, uint8_t master,
  * longer ago than it seems (R4). */
 static void shake(struct core *core, struct lock *lock, uint8_t master, const struct gain *gain)
 {
-    bool is_round = lock_is_attempt(lock) || lock->state == LOCK_ADOPTING;
+    bool is_round =
+        lock_is_attempt(lock) || (lock->state == LOCK_ADOPTING && !MUTANT(CLOCK_ADOPTION_KEPT));
     if (lock->state == LOCK_HELD)
         shake_hold(core, lock, master, gain);
     else if (!is_round)

@@ -129,16 +129,18 @@ static void stand_in_queue(struct core *core, struct core_request *request)
 {
     const struct contention *contention = request->key->contention;
     struct list *waiters = &request->key->contention->waiters;
-    for (struct link *at = waiters->head.next; at != &waiters->head; at = at->next) {
-        const struct core_request *other = CONTAINER_OF(at, struct core_request, link);
-        if (other->came < request->came || contention->attempts > 0)
-            continue;
-        list_insert(at, &request->link);
-        request->ticket = other->ticket;
+    struct link *at = waiters->head.prev;
+    if (at == &waiters->head || contention->attempts > 0 ||
+        CONTAINER_OF(at, struct core_request, link)->came < request->came) {
+        list_append(waiters, &request->link);
+        ticket_given(core, request);
         return;
     }
-    list_append(waiters, &request->link);
-    ticket_given(core, request);
+    at = waiters->head.next;
+    while (CONTAINER_OF(at, struct core_request, link)->came < request->came)
+        at = at->next;
+    list_insert(at, &request->link);
+    request->ticket = CONTAINER_OF(at, struct core_request, link)->ticket;
 }
 
 /* Returns true if the request was put into the queue, and false if it was refused. */
@@ -198,25 +200,27 @@ void contend_wait_over(struct core *core, struct core_request *request)
     CORE_ASSERT(request->link.next != NULL);
     struct key *key = request->key;
     const struct lock *under_way = request->attempt != NULL ? request->attempt : key_attempt(key);
-    if (request->state == REQUEST_ONCE && under_way != NULL) {
+    bool is_others =
+        request->attempt == NULL && under_way != NULL && under_way->cause == CAUSE_HANDOVER;
+    if (request->state == REQUEST_ONCE && under_way != NULL && !is_others) {
         /* It is decided by then. */
         timers_set(&core->timers, timer_of_request(core, request),
                    timers_at(&core->timers, timer_of_lock(under_way)));
         return;
     }
     const struct lock *holder = key_exhausted(key);
+    struct lock *attempt = request_attempt(request);
     if (holder != NULL) {
         request_answer(core, request, queue_refusal_of_hold(core, holder, ANSWER_WAIT_TIMEOUT));
     } else {
         enum answer answer = key->contention->last_answer == ANSWER_LOCK_HELD
                                  ? ANSWER_WAIT_TIMEOUT
                                  : key->contention->last_answer;
-        struct lock *attempt = request_attempt(request);
         if (request->state == REQUEST_ONCE || was_never_asked(core, request))
             request_answer(core, request, queue_refusal_of_overload(core, key));
         else
             request_answer(core, request, queue_refusal_of_attempt(core, key, answer));
-        if (attempt != NULL)
-            attempt_abandoned(core, attempt);
     }
+    if (attempt != NULL)
+        attempt_abandoned(core, attempt);
 }

@@ -514,8 +514,8 @@ struct core_stats {
 };
 const struct core_stats *core_stats(const struct core *core);
 
-/* Returns true if so many masters of a group are owed releases that those without debt are no
- * quorum. Then released locks may still be taken until their lease has run out (R6). */
+/* Returns true if a lock's release is owed to so many masters that those without debt are no quorum
+ * of it. Then the key may still be taken until the lease has run out (R6). Looks at every lock. */
 bool core_owes_quorum(const struct core *core);
 
 /* Walks over the holds that are valid at `now`. Begin with *cursor = 0. Returns false at the end. A

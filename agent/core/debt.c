@@ -170,7 +170,7 @@ void debt_left_off(struct core *core, struct lock *lock)
 
 bool debt_is_pending(const struct core *core, const struct lock *lock)
 {
-    CORE_ASSERT(lock->state == LOCK_ENDED);
+    CORE_ASSERT(lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED);
     return core->groups[lock->group].config.masters - set_size(lock->owed) < lock->quorum;
 }
 

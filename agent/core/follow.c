@@ -124,14 +124,6 @@ static const struct lock *own_hold(const struct core *core, const struct key *ke
     return holder != NULL && lock_is_held(core, holder) ? holder : NULL;
 }
 
-static uint32_t count_holds(const struct core *core, const struct key *key)
-{
-    uint32_t count = 0;
-    for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next)
-        count += lock_is_held(core, CONTAINER_OF(at, struct lock, link));
-    return count;
-}
-
 static void tell_own(struct core *core, struct core_request *request, const struct lock *own)
 {
     struct follow *follow = &request->follow;
@@ -278,17 +270,16 @@ void follow_key_changed(struct core *core, struct key *key)
     struct core_request *request = key->contention->follower;
     struct follow *follow = &request->follow;
     const struct lock *own = own_hold(core, key);
-    uint32_t holds = count_holds(core, key);
     bool same_own = own == NULL ? !follow->has_own
                                 : follow->has_own && follow->own.slot == own->slot &&
                                       follow->own.generation == own->generation;
-    if (same_own && follow->holds == holds)
+    if (same_own && follow->holds == key->held)
         return;
     follow->has_own = own != NULL;
     if (own != NULL)
         follow->own = lock_ref(own);
     follow->own_is_told = false;
-    follow->holds = holds;
+    follow->holds = key->held;
     follow->pause_ms = FOLLOW_MS_MIN;
     rest_until(core, request, own != NULL ? core->now : soon(core, request));
 }

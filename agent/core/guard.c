@@ -112,6 +112,14 @@ static bool guard_answered_since(const struct guard_master *master,
            (master->answered_number >= waiting->waits_from || MUTANT(GUARD_EARLIER_ANSWERS_COUNT));
 }
 
+static bool is_noted(const struct guard *guard, const struct guard_master *master,
+                     struct instant now)
+{
+    return guard->layouts.text.len == 0 || register_is_noted(guard, master, now) ||
+           MUTANT(GUARD_GATE_NOT_LOOKED_AT) ||
+           (MUTANT(GUARD_DISAGREES_ONE_MASTER) && !master->disagrees);
+}
+
 /* ---- for the caller ---- */
 
 enum guard_state guard_state(const struct guard *guard, uint8_t index, struct instant now)
@@ -125,7 +133,8 @@ enum guard_state guard_state(const struct guard *guard, uint8_t index, struct in
     if (!master->seen || guard_is_copy(guard, index))
         return GUARD_MISSING;
     if (guard_votes_now(guard, index))
-        return GUARD_VOTES;
+        return is_noted(guard, master, now) || guard_gate(guard, now) != GUARD_OPEN ? GUARD_VOTES
+                                                                                    : GUARD_UNNOTED;
     if (master->last.spoiled)
         return GUARD_SPOILED;
     return instant_before(now, master->until) ? GUARD_RUNS : GUARD_WAITS;
@@ -151,10 +160,9 @@ const char *guard_vote(const struct guard *guard, uint8_t index, struct instant 
 {
     CORE_ASSERT(index < guard->master_count);
     const struct guard_master *master = &guard->masters[index];
-    bool noted = guard->layouts.text.len == 0 || register_is_noted(guard, master, now) ||
-                 MUTANT(GUARD_GATE_NOT_LOOKED_AT) ||
-                 (MUTANT(GUARD_DISAGREES_ONE_MASTER) && !master->disagrees);
-    return noted && guard_gate(guard, now) == GUARD_OPEN ? guard_known_vote(guard, index) : "";
+    return is_noted(guard, master, now) && guard_gate(guard, now) == GUARD_OPEN
+               ? guard_known_vote(guard, index)
+               : "";
 }
 
 uint64_t guard_top(const struct guard *guard, uint8_t index)
@@ -264,6 +272,7 @@ static struct guard_ask *put_ask(struct guard *guard, uint8_t index, enum guard_
     register_ask(guard, now, ask);
     master->numbered = 0;
     master->meets = false;
+    master->told = guard->layouts.neighbour_count;
     master->asked = true;
     master->asked_at = now;
     master->asked_number = ++guard->questions;
@@ -347,13 +356,24 @@ static bool is_yet_to_say(const struct guard *guard, uint8_t index, struct insta
     return false;
 }
 
+/* Returns how many of the other masters must remember. While another layout is at work there, its
+ * quorums may need more of them: all, and two at least (R23). */
+static uint8_t witnesses_needed(const struct guard *guard)
+{
+    bool has_neighbours = false;
+    for (uint8_t i = 0; i < guard->master_count; i++)
+        has_neighbours |= guard->masters[i].at_work > (uint64_t)guard->masters[i].noted;
+    uint8_t all = guard->master_count > 3 ? (uint8_t)(guard->master_count - 1) : 2;
+    return has_neighbours && all > guard->witnesses ? all : guard->witnesses;
+}
+
 /* Tells a master that waits, if that is possible now. */
 static void tell_or_guess(struct guard *guard, uint8_t index, struct instant now, int64_t wall_us,
                           struct guard_effects *effects)
 {
     const struct guard_master *master = &guard->masters[index];
     struct witnesses found = witnesses_of(guard, index, now);
-    uint8_t needed = guard->witnesses;
+    uint8_t needed = witnesses_needed(guard);
     if (MUTANT(GUARD_WITNESS_SHORT) && needed > 1)
         needed--;
     /* No agent can tell it: the others that forgot have no more witnesses than this one. */
@@ -488,11 +508,9 @@ static void see_guarded(struct guard *guard, uint8_t index, struct instant now,
                         struct guard_effects *effects)
 {
     struct guard_master *master = &guard->masters[index];
-    if (master->phase != GUARD_MASTER_READY || !*master->last.vote || !master->seen ||
-        guard_gate(guard, now) != GUARD_OPEN) /* The acquire named no vote (R23). */
-        return;
-    if (!master->asked)
-        look(guard, index, now, effects);
+    if (master->phase != GUARD_MASTER_READY || master->asked || !*guard_vote(guard, index, now))
+        return; /* The acquire named no vote (R23), or its answer is on the way. */
+    look(guard, index, now, effects);
 }
 
 /* ---- events ---- */
@@ -609,6 +627,7 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
         CORE_ASSERT(master->asked);
         master->asked = false;
         master->errs = true;
+        ret_effects->shown |= bit(index);
         return;
     case GUARD_REFUSED:
         CORE_ASSERT(master->asked);
@@ -638,6 +657,8 @@ bool guard_uses(struct guard *guard, uint32_t lease_ms, struct instant now)
          is_long = lease_ms > IDLE_AFTER_MS && !MUTANT(GUARD_IDLE_WITH_LEASES);
     struct instant until = instant_after_ms(now, is_long ? lease_ms : IDLE_AFTER_MS);
     guard->idle_from = instant_max(guard->idle_from, until);
+    if (lease_ms > 0)
+        register_leases(guard, instant_after_ms(now, lease_ms));
     return was_idle;
 }
 

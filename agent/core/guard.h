@@ -20,7 +20,7 @@ enum {
     GUARD_VOTE_BYTES = 128, /* A vote, '@<run>:<epoch>:<replid>:<floor>', and a NUL byte. */
     GUARD_TICK_MS = 250,
     GUARD_OTHERS = 4,      /* Most other layouts that a master answers. */
-    GUARD_NEIGHBOURS = 16, /* Neighbours that a guard remembers. */
+    GUARD_NEIGHBOURS = 32, /* Neighbours that a guard remembers. */
 };
 
 /* The questions to the marker script; marker.lua describes them. */
@@ -49,6 +49,7 @@ struct guard_ask {
      * the master notes it (0: it notes nothing). `layout` empty: the master is not asked. */
     struct text layout;
     uint32_t keep_ms;
+    bool renews; /* An entry of the layout that is there is kept, and none is made. */
     char layout_name[LAYOUT_NAME_BYTES];
     char neighbours[GUARD_NEIGHBOURS * LAYOUT_NAME_BYTES + 1];
 };
@@ -128,6 +129,7 @@ enum guard_state {
     GUARD_MISSING, /* Its marker is missing, or has not been read. */
     GUARD_UNSURE,  /* Its marker cannot be written, so it gets no requests for new locks. */
     GUARD_SPOILED, /* Its numbers were never granted (R12). */
+    GUARD_UNNOTED, /* It refuses questions, so its register may not have the layout (R23). */
 };
 
 enum guard_phase { GUARD_MASTER_AWAY, GUARD_MASTER_GREETING, GUARD_MASTER_READY };
@@ -145,6 +147,7 @@ struct guard_master {
     bool disagrees;   /* The last answer named a layout that is no neighbour. */
     bool meets;       /* The last answer named new neighbours, and nothing else: ask again. */
     bool errs;        /* The last question on this connection was refused. */
+    uint8_t told;     /* Number of the remembered neighbours that the last question named. */
     uint64_t at_work; /* Layouts that are noted there, by the last answer. */
     struct guard_answer last;
     struct instant until; /* When its guard is over at the latest. */
@@ -184,6 +187,7 @@ struct guard {
         uint8_t neighbour_count, neighbour_next;
         struct instant refused_until; /* A layout that is no neighbour is at work until then. */
         struct instant listens_since; /* Since then it tries every master. */
+        struct instant leases_until;  /* The group may have leases until then. */
         bool has_stepped;
         struct instant stepped_at; /* The last event. */
     } layouts;

@@ -18,11 +18,9 @@ const struct core_stats *core_stats(const struct core *core)
 
 bool core_owes_quorum(const struct core *core)
 {
-    for (uint8_t g = 0; g < core->group_count; g++) {
-        uint8_t total = core->groups[g].config.masters, owed = 0;
-        for (uint8_t m = 0; m < total; m++)
-            owed = (uint8_t)(owed + (core->stats.debt[g][m] > 0));
-        if (total - owed < round_quorum(ALGORITHM_REDLOCK, total))
+    for (uint32_t i = 0; i < core->locks_used; i++) {
+        const struct lock *lock = lock_at(core, i);
+        if (lock->owed != 0 && debt_is_pending(core, lock))
             return true;
     }
     return false;

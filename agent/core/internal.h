@@ -78,8 +78,10 @@ bool key_admits(const struct key *key);
 /* Returns a lock by which a caller of this agent has the key, or has just lost it (HELD, LOST). If
  * readers share the key, it is the writer's. NULL: none. */
 struct lock *key_holder(const struct key *key);
-/* Returns the first of these locks to end, if they leave no room; NULL: another lock may come
- * in. */
+/* Returns true if the token is of no slot, or of one that the policy still has (R20). */
+bool key_has_slot(const struct key *key, const struct token *token);
+/* Returns the first of these locks to end, if they and those that are being handed over leave no
+ * room; NULL: another lock may come in. */
 struct lock *key_exhausted(const struct key *key);
 /* Returns the first lock of the key beside which a lock of this mode, in the token's slot, cannot
  * be held; NULL: none. For a reader of FORM_SHARED `token` may be NULL. */
@@ -249,6 +251,12 @@ void deadline_heard(struct core *core, uint8_t group, uint8_t master,
 /* Notes the meaning of a vote for the hold's key. Only the first reply to the latest round counts:
  * a late reply to an earlier round may contradict a newer one. */
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply);
+/* Returns true if it is not known which masters confirmed the hold: it is out of a journal, and no
+ * quorum has confirmed it here. */
+bool lease_is_unproved(const struct lock *lock);
+/* Returns true if the reply is that of a resumption that was not sent, perhaps because the group is
+ * closed (R23). The hold is the agent's own, so it is renewed without the vote (R24). */
+bool lease_is_withheld(const struct lock *lock, const struct event_reply *reply);
 /* Returns false if the reply says that the master has the key, but the key may be there by a native
  * command that the master has run after it forgot a vote. Such a key counts as repaired (R24). */
 bool lease_counts(const struct lock *lock, const struct event_reply *reply);
@@ -525,9 +533,9 @@ void confirm_hold_ended(struct core *core, struct lock *lock, enum answer repeat
  * this agent's value is deleted (D3.3). */
 void release_begun(struct core *core, struct lock *lock, struct core_request *request, bool asked);
 /* Begins a DELETE with a token that this agent does not know, or knows as lost for `reason`. That
- * is then the answer if the masters do not have it. */
+ * is then the answer if the masters do not have it. `fencing`: the grant was numbered. */
 void release_of_stranger(struct core *core, struct key *key, struct core_request *request,
-                         const struct token *token, enum reason reason);
+                         const struct token *token, bool fencing, enum reason reason);
 void release_reply(struct core *core, struct lock *lock, const struct event_reply *reply);
 /* Passes a master's reply to a hand-over on to the predecessor's release. */
 void release_inherited(struct core *core, const struct lock *next_holder,

@@ -326,7 +326,7 @@ bool key_is_contended(const struct key *key)
         if (contends(CONTAINER_OF(at, struct lock, link)))
             return true;
     }
-    return key_awaits_round(key);
+    return key_awaits_round(key) || key->contention->search.goes_on;
 }
 
 struct lock *key_holder(const struct key *key)
@@ -341,6 +341,11 @@ struct lock *key_holder(const struct key *key)
     return NULL;
 }
 
+bool key_has_slot(const struct key *key, const struct token *token)
+{
+    return !token->has_slot || token->slot < key->permits;
+}
+
 struct lock *key_exhausted(const struct key *key)
 {
     if (key->form == FORM_SHARED)
@@ -349,9 +354,10 @@ struct lock *key_exhausted(const struct key *key)
     struct lock *first = NULL;
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         struct lock *lock = CONTAINER_OF(at, struct lock, link);
+        count +=
+            !lock_is_attempt(lock) || lock->cause == CAUSE_HANDOVER; /* It goes on to have it. */
         if (lock_is_attempt(lock))
             continue;
-        count++;
         if (first == NULL || instant_before(lock->valid_until, first->valid_until))
             first = lock;
     }

@@ -1,10 +1,10 @@
 /* The masters that have the key of a hold, by their last replies (R7).
  *
- *   sent    reply                         ends[m]           + slow round     a later round is won
- *     |-------|------- lease + drift --------|---------------------|---------------|----------->
- *       RENEW |  RENEW; no key is a *no*:      RENEW; no key proves nothing: REPAIR: the key is
- *             |  it was deleted, or another    it has run out by itself      created anew, if no
- *             |  holder took it                                              other holder has it
+ *   sent    reply                        ends[m]     reply   + release    a later round is won
+ *     |-------|------- lease + drift -------|----------|-----------|---------------|------------->
+ *       RENEW |  RENEW; no key is a *no*:     RENEW    |  no key is no *no*:  REPAIR: the key is
+ *             |  it was deleted, or another            |  it may have run     created anew, if no
+ *             |  holder took it                        |  out by itself       other holder has it
  *
  * A master that confirmed the token counts until its lease may have run out. Its replies until then
  * are definite. A later reply is not: a master that was away for longer than the lease comes back
@@ -28,14 +28,16 @@
  * While any master denies within its lease, no such key is repaired: a definite *no* without a
  * quorum against it may be the beginning of such a release. The time at which the key was gone:
  *
- *   RUN_OUT     the end of the lease that the master confirmed, as above
  *   FORGOTTEN   the moment at which this agent saw the new epoch of the master. If so many masters
  *               forgot that the others are no quorum, no proof can ever come. The guard keeps all
  *               other holders away meanwhile. So the key is repaired at once, unless the hold
  *               comes out of a journal and no quorum has confirmed it since
  *   MISSING     the moment at which the master replied that no key is there
- *   UNHEARD     the key may be there still: no repair. All masters of a hold that was adopted or
- *               restored are UNHEARD: another agent or process has sent a command that creates it
+ *   UNHEARD     the key may be there still: no repair, but a RENEW, whose reply shows whether it is
+ *               there. All masters of a hold that was adopted or restored are UNHEARD: another
+ *               agent or process has sent a command that creates it. So is a master after the end
+ *               of the lease that it confirmed: the key may live longer, by a longer ttl of another
+ *               agent or by a RENEW whose reply was lost
  *   UNSENT      the key never was there: it is repaired at once */
 #include "internal.h"
 
@@ -54,9 +56,8 @@ static bool is_of_this_epoch(const struct core *core, const struct lock *lock, u
 /* The key of a lock at one master. */
 enum standing {
     UNSENT,    /* Nothing that creates it was sent, or the master has answered that it did not. */
-    UNHEARD,   /* Something that creates it was sent, and its result is not known. */
+    UNHEARD,   /* A command that creates or prolongs it was sent, and its result is not known. */
     RUNNING,   /* The master confirmed the token, and that lease may not be over. */
-    RUN_OUT,   /* That lease is over. */
     FORGOTTEN, /* The master confirmed the token in another epoch. */
     MISSING,   /* The master replied that no key is there, and no earlier lease is left. */
 };
@@ -73,10 +74,12 @@ static enum standing standing_of(const struct core *core, const struct lock *loc
     CORE_ASSERT(master->confirmed == 0 || master->ends.us != 0);
     if (can_run(core, lock, m))
         return RUNNING;
-    if (set_has(lock->unheard, m))
+    if (MUTANT(RUN_OUT_IS_GONE) && is_of_this_epoch(core, lock, m))
+        return MISSING;
+    if (set_has(lock->unheard, m) || is_of_this_epoch(core, lock, m))
         return UNHEARD;
     if (master->confirmed != 0)
-        return is_of_this_epoch(core, lock, m) ? RUN_OUT : FORGOTTEN;
+        return FORGOTTEN;
     return master->ends.us == 0 ? UNSENT : MISSING;
 }
 
@@ -161,14 +164,15 @@ static void confirmed(const struct core *core, struct lock *lock, const struct e
     lock->masters[m].early_ms = (uint32_t)((instant_us_between(early, ends) + 999) / 1000);
 }
 
-/* Notes that no key is there. If a command that creates it had been sent, this is the first reply
- * since, and no earlier lease is left. */
+/* Notes that no key is there. If it may have been there until now, this is the moment at which it
+ * is known to be gone. */
 static void denied(const struct core *core, struct lock *lock, enum op op, uint8_t m)
 {
-    if (op_creates(op) || !set_has(lock->unheard, m))
+    if (op_creates(op))
         return;
+    bool is_first = standing_of(core, lock, m) == UNHEARD;
     lock->unheard &= (master_set)~set_of(m);
-    if (can_run(core, lock, m))
+    if (!is_first)
         return;
     lock->masters[m].confirmed = 0;
     lock->masters[m].ends = core->now;
@@ -210,9 +214,16 @@ static void heard_native(struct lock *lock, const struct event_reply *reply)
         lock->uncounted &= (master_set)~from;
 }
 
+bool lease_is_withheld(const struct lock *lock, const struct event_reply *reply)
+{
+    return reply->op == OP_RESUME && reply->vote == VOTE_NOT_SENT && !lease_is_unproved(lock);
+}
+
 bool lease_counts(const struct lock *lock, const struct event_reply *reply)
 {
     bool finds = reply->op == OP_RENEW || reply->op == OP_REPAIR || reply->op == OP_HANDOVER;
+    if (reply->op == OP_RESUME && reply->vote == VOTE_GUARDED)
+        return lease_is_unproved(lock); /* It has found the key, without its vote. */
     return !finds || reply->vote != VOTE_YES || !set_has(lock->uncounted, reply->master) ||
            MUTANT(UNCOUNTED_COUNTS);
 }
@@ -236,7 +247,7 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     if ((is_latest || is_only) && is_not_there(lock, reply))
         lock->unheard &= (master_set)~set_of(m);
     if (!is_latest || reply->op == OP_RELEASE || reply->vote == VOTE_NOT_RUN ||
-        reply->vote == VOTE_BY_SCRIPT)
+        reply->vote == VOTE_BY_SCRIPT || lease_is_withheld(lock, reply))
         return;
     if (set_has(lock->round.heard, m) && !MUTANT(STALE_VOTES_COUNT))
         return;
@@ -349,7 +360,7 @@ master_set lease_repairable(const struct core *core, const struct lock *lock,
     *ret_unproved = 0;
     for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++) {
         enum standing standing = standing_of(core, lock, m);
-        bool is_over = standing == RUN_OUT || standing == FORGOTTEN || standing == MISSING;
+        bool is_over = standing == FORGOTTEN || standing == MISSING;
         bool is_early = MUTANT(REPAIR_TOO_EARLY) && is_denial(lock->masters[m].word);
         if (standing == UNSENT || (is_over && is_proved_since(core, lock, m) && !is_denied) ||
             is_early)
@@ -401,10 +412,9 @@ uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct
     return set_size(having(core, lock, now) & up);
 }
 
-/* Returns true if it is not known which masters confirmed the hold, because it is out of a journal.
- * Until a quorum has confirmed it here, `early_ms` of a master that has not is the time that the
+/* Until a quorum has confirmed it here, `early_ms` of a master that has not is the time that the
  * master gained since. */
-static bool is_unproved(const struct lock *lock)
+bool lease_is_unproved(const struct lock *lock)
 {
     return lock->won_from.us == 0;
 }
@@ -412,7 +422,7 @@ static bool is_unproved(const struct lock *lock)
 static void end_earlier(struct lock *lock, uint8_t m, int64_t least_us, int64_t most_us)
 {
     struct lock_master *master = &lock->masters[m];
-    bool is_counted = is_unproved(lock) && master->confirmed == 0;
+    bool is_counted = lease_is_unproved(lock) && master->confirmed == 0;
     int64_t earlier_us = is_counted ? most_us : most_us - least_us;
     if (MUTANT(CLOCK_GAIN_LEAST))
         earlier_us = is_counted ? least_us : 0;
@@ -467,9 +477,9 @@ struct instant lease_gained(const struct core *core, struct lock *lock, uint8_t 
     CORE_ASSERT(least_us > 0 && least_us <= most_us);
     int64_t before_ms = most_gained_ms(core, lock);
     end_earlier(lock, master, least_us, most_us);
-    if (is_unproved(lock) && lock->masters[master].confirmed != 0)
+    if (lease_is_unproved(lock) && lock->masters[master].confirmed != 0)
         return instant_after_us(lock->valid_until, -most_us);
-    if (is_unproved(lock))
+    if (lease_is_unproved(lock))
         return instant_after_ms(lock->valid_until, before_ms - most_gained_ms(core, lock));
     /* The leases of a hold out of a journal are not known, and a renewal for less shows none of
      * them. But no lease has become shorter by more than its master gained. */
@@ -514,14 +524,16 @@ enum { RENEWALS_PER_TTL = 3, SPREAD = 8, SLACK = 64, RETRIES_PER_TTL = 20, RETRY
 struct instant hold_lost_at(const struct lock *lock)
 {
     CORE_ASSERT(lock->terms.ttl_ms > 0);
+    int64_t max_hold_ms = instant_us_between(lock->acquired_at, lock->max_hold_until) / 1000,
+            margin_ms = lost_margin_ms(lock->terms.ttl_ms, max_hold_ms);
     if (MUTANT(LOST_AFTER_VALIDITY))
         return instant_after_ms(lock->valid_until, 500);
     if (lock->terms.renew == RENEW_CALLER)
         return instant_after_ms(lock->valid_until,
                                 lock->renewing ? -EXPIRY_MARGIN_RENEWING_MS : -EXPIRY_MARGIN_MS);
     if (MUTANT(LOST_TOO_EARLY))
-        return instant_after_ms(lock->valid_until, -3 * lost_margin_ms(lock->terms.ttl_ms));
-    return instant_after_ms(lock->valid_until, -lost_margin_ms(lock->terms.ttl_ms));
+        return instant_after_ms(lock->valid_until, -3 * margin_ms);
+    return instant_after_ms(lock->valid_until, -margin_ms);
 }
 
 bool hold_reaches_max(const struct lock *lock)

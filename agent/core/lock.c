@@ -210,6 +210,7 @@ static void count_held(struct core *core, const struct lock *lock, int by)
 {
     CORE_ASSERT(by > 0 || core->stats.locks_held > 0);
     core->stats.locks_held += (uint32_t)by;
+    lock->key->held += (uint32_t)by;
     core->stats.held_by_policy[lock->policy] += (uint32_t)by;
     if (lock->terms.mode == MODE_READ)
         core->stats.read_by_policy[lock->policy] += (uint32_t)by;

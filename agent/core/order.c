@@ -527,7 +527,8 @@ static void end_turn(const struct core *core, struct key *key, uint32_t others)
 }
 
 /* Returns the next holder of a key whose holder here releases it (R9): the first waiter. Returns
- * NULL after handover_max hand-overs in a row while other agents wait: then it is their turn. If
+ * NULL after handover_max hand-overs in a row while other agents wait: then it is their turn. With
+ * a handover_max of 0 that is after each hold. If
  * the order is fair, tickets decide that: a master refuses a hand-over, and deletes the key, if it
  * is another agent's turn. */
 struct core_request *wake_next_holder(struct core *core, struct key *key)
@@ -540,16 +541,22 @@ struct core_request *wake_next_holder(struct core *core, struct key *key)
     struct core_request *first = key_next_waiter(key);
     if (first != NULL && MUTANT(NEXT_HOLDER_OUT_OF_ORDER))
         first = CONTAINER_OF(key->contention->waiters.head.prev, struct core_request, link);
-    if (first == NULL || most == 0 || core->draining || core->locks_under_way >= core->locks_max ||
+    if (first == NULL || core->draining || core->locks_under_way >= core->locks_max ||
         set_size(group->up) < quorum_of(core, key))
         return NULL;
     const struct contention *contention = key->contention;
     uint32_t agents = contention->channel.agents,
              others = agents - (contention->channel.watched && agents > 0);
+    if (most == 0 && key->form == FORM_SLOTS)
+        return NULL; /* Other slots may be free. */
+    if (most == 0 && others == 0)
+        others = 1; /* Only hand-overs are told how many agents wait. */
     if (!ticket_is_wanted(key) && contention->handovers >= most && others > 0) {
         end_turn(core, key, others);
         return NULL;
     }
+    if (most == 0)
+        return NULL;
     key->contention->handovers++;
     return first;
 }

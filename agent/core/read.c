@@ -103,7 +103,8 @@ static slot_set denied_of(struct core *core, const struct core_request *request)
     for (struct link *at = key->holds.head.next; at != &key->holds.head; at = at->next) {
         const struct lock *lock = CONTAINER_OF(at, struct lock, link);
         bool is_older = instant_before(lock->acquired_at, request->round.started);
-        if (!is_older || !lock_is_held(core, lock) || !is_denied(request, lock))
+        bool is_asked = key_has_slot(key, &lock->token); /* There may have been more permits. */
+        if (!is_older || !is_asked || !lock_is_held(core, lock) || !is_denied(request, lock))
             continue;
         denied |= (slot_set)1 << (key->form == FORM_SHARED ? (unsigned)lock->terms.mode
                                                            : lock->token.slot);

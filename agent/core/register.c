@@ -68,7 +68,10 @@ void register_ask(const struct guard *guard, struct instant now, struct guard_as
     ask->layout = layouts->text;
     if (layouts->text.len == 0)
         return;
-    ask->keep_ms = refused && !MUTANT(GUARD_NOTED_WHILE_REFUSED) ? 0 : layouts->keep_ms;
+    ask->renews =
+        refused && instant_before(now, layouts->leases_until) && !MUTANT(GUARD_NOTED_WHILE_REFUSED);
+    ask->keep_ms =
+        refused && !ask->renews && !MUTANT(GUARD_NOTED_WHILE_REFUSED) ? 0 : layouts->keep_ms;
     memcpy(ask->layout_name, layouts->name, sizeof(ask->layout_name));
     for (uint8_t i = 0; i < layouts->neighbour_count; i++) {
         char *at = ask->neighbours + (size_t)i * LAYOUT_NAME_BYTES;
@@ -77,11 +80,18 @@ void register_ask(const struct guard *guard, struct instant now, struct guard_as
     }
 }
 
-/* Notes a neighbour. Returns false if there was no place for it but that of an older one. */
-static bool note_neighbour(struct guard_register *layouts, struct text text)
+/* Notes a neighbour. Returns true if a further question names it, and the last one, which named so
+ * many as `told`, did not. False: it took the place of an older one, or the master has it under
+ * another name. */
+static bool note_neighbour(struct guard_register *layouts, struct text text, uint8_t told)
 {
+    char name[LAYOUT_NAME_BYTES];
+    layout_name(text, name);
+    for (uint8_t i = 0; i < layouts->neighbour_count; i++)
+        if (memcmp(layouts->neighbours[i], name, sizeof(name)) == 0)
+            return i >= told; /* Another master has answered it meanwhile. */
     bool has_place = layouts->neighbour_count < GUARD_NEIGHBOURS;
-    layout_name(text, layouts->neighbours[layouts->neighbour_next]);
+    memcpy(layouts->neighbours[layouts->neighbour_next], name, sizeof(name));
     layouts->neighbour_next = (uint8_t)((layouts->neighbour_next + 1) % GUARD_NEIGHBOURS);
     layouts->neighbour_count = (uint8_t)(layouts->neighbour_count + has_place);
     return has_place;
@@ -115,7 +125,7 @@ void register_hear(struct guard *guard, uint8_t index, const struct guard_layout
         bool both = layout_parse(layouts->text, &own) && layout_parse(text, &other);
         enum layout_conflict conflict = both ? layout_compare(&own, &other) : LAYOUT_OTHER_WIRE;
         if (conflict == LAYOUT_NEIGHBOURS) {
-            master->meets = note_neighbour(layouts, text) && master->meets;
+            master->meets = note_neighbour(layouts, text, master->told) && master->meets;
             continue;
         }
         struct instant until =
@@ -145,4 +155,9 @@ void register_step(struct guard *guard, struct instant now)
         guard->idle_from = instant_max(guard->idle_from, instant_after_ms(now, guard->max_ttl_ms));
     layouts->has_stepped = true;
     layouts->stepped_at = now;
+}
+
+void register_leases(struct guard *guard, struct instant until)
+{
+    guard->layouts.leases_until = instant_max(guard->layouts.leases_until, until);
 }

@@ -30,4 +30,7 @@ void register_hear(struct guard *guard, uint8_t index, const struct guard_layout
  * neighbour. */
 void register_step(struct guard *guard, struct instant now);
 
+/* Notes that the group may have leases until then: a refused layout keeps its entries so long. */
+void register_leases(struct guard *guard, struct instant until);
+
 #endif

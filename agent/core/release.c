@@ -26,11 +26,14 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
                          : ANSWER_NOT_HELD;
     } else if (verdict == VERDICT_LOST) {
         answer = ANSWER_RELEASE_PENDING;
+    } else if (!lock->given_back &&
+               set_size(lock->round.yes & (master_set)~lock->moved) < lock->quorum) {
+        answer = ANSWER_QUORUM_UNAVAILABLE; /* Another agent has it (D3.4). */
     } else if (lock->reason != REASON_NONE && !lock->stranger) {
         answer = ANSWER_LOCK_LOST; /* It was lost, and no other agent has it either (C4). */
     }
     if (lock->stranger && verdict == VERDICT_WON)
-        outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED}, lock);
+        outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED, .elapsed_us = -1}, lock);
     requests_answer_round(core, lock, answer);
     lock->pending->is_proved = lock->stranger && verdict == VERDICT_WON;
     if (!lock->pending->is_proved) {
@@ -99,9 +102,11 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
             lock);
     }
     confirm_hold_ended(core, lock, asked ? ANSWER_SUPERSEDED : ANSWER_DRAINING);
-    requests_answer(core, &lock->requests, ANSWER_NOT_HELD, REASON_NONE);
-    struct core_request *next_holder =
-        lock_is_held(core, lock) ? wake_next_holder(core, key) : NULL;
+    /* Without a DELETE another agent may have the lock (D3.4). */
+    requests_answer(core, &lock->requests, asked ? ANSWER_NOT_HELD : ANSWER_QUORUM_UNAVAILABLE,
+                    REASON_NONE);
+    bool may_hand_over = lock_is_held(core, lock) && key_has_slot(key, &lock->token);
+    struct core_request *next_holder = may_hand_over ? wake_next_holder(core, key) : NULL;
     lock->renewing = lock->claiming = false;
     lock->given_back = asked;
     lock_set_state(core, lock, LOCK_RELEASING);
@@ -137,20 +142,20 @@ void release_inherited(struct core *core, const struct lock *next_holder,
     if (reply->vote == VOTE_GUARDED && !lock->given_back) /* The master has looked for the token
                                                            * first. */
         released.vote = VOTE_ABSENT;
-    if (reply->vote == VOTE_YES && reply->occupant.left_ms > 0 && lock->given_back)
-        released.vote = VOTE_GUARDED;     /* Another agent may still have the token (D3.4). */
     if (reply->vote == VOTE_UNREPLICATED) /* The token is gone, even if replicas have it (R21). */
         released.vote = VOTE_YES;
+    if (released.vote == VOTE_YES && reply->occupant.left_ms > 0 && lock->given_back)
+        released.vote = VOTE_GUARDED; /* Another agent may still have the token (D3.4). */
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;
     release_reply(core, lock, &released);
 }
 
 void release_of_stranger(struct core *core, struct key *key, struct core_request *request,
-                         const struct token *token, enum reason reason)
+                         const struct token *token, bool fencing, enum reason reason)
 {
     CORE_ASSERT(request->key == key && request->state == REQUEST_BEGUN);
-    if (core->policies[key->policy].fencing && token->fence == 0) {
+    if (fencing && token->fence == 0) {
         /* No grant has such a token. */
         request_answer(core, request, (struct effect_answer){.answer = ANSWER_TOKEN_MISMATCH});
         return;
@@ -163,6 +168,7 @@ void release_of_stranger(struct core *core, struct key *key, struct core_request
     request->state = REQUEST_RELEASING;
     list_append(&lock->requests, &request->link);
     lock->token = *token;
+    lock->fencing = fencing;
     lock_index_token(core, lock);
     lock->stranger = lock->given_back = true;
     lock->reason = reason;
@@ -180,7 +186,8 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
     if (reply->op != OP_RELEASE)
         return;
     bool is_open = lock->state == LOCK_RELEASING;
-    bool may_be_right = reply->vote == VOTE_MISNUMBERED && (is_open || lock->pending->is_proved);
+    bool is_other = reply->vote == VOTE_MISNUMBERED,
+         may_be_right = is_other && (!lock->stranger || is_open || lock->pending->is_proved);
     if (is_definite(reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
     if (reply->vote == VOTE_MOVED)
@@ -197,9 +204,9 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
     }
     if (taken == TAKEN_VOTE && (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN))
         lock->pending->strange |= set_of(reply->master);
-    if (may_be_right && !is_open)
+    if (may_be_right && !is_open && lock->stranger)
         lock->pending->owed_at = core->now;
-    if (taken == TAKEN_VOTE && may_be_right && is_open)
+    if (taken == TAKEN_VOTE && is_other && is_open && lock->stranger)
         fence_heard_other(lock, reply->master, reply->fence);
     if (lock->state == LOCK_RELEASING)
         decide_release(core, lock);

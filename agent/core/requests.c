@@ -202,7 +202,9 @@ static uint32_t count_in(const struct core *core, const struct lock *lock, const
     return count;
 }
 
-static void admit_from(struct core *core, const struct lock *lock, struct list *list)
+/* `left`: how many more may enter. The others stay in the queue. */
+static void admit_from(struct core *core, const struct lock *lock, struct list *list,
+                       uint32_t *left)
 {
     struct link *next;
     for (struct link *at = list->head.next; at != &list->head; at = next) {
@@ -214,6 +216,9 @@ static void admit_from(struct core *core, const struct lock *lock, struct list *
             reentry_refuses_upgrade(core, request);
             continue;
         }
+        if (*left == 0)
+            return;
+        --*left;
         CORE_ASSERT(lock->terms.count >= 2);
         struct effect_answer answer = answer_for_lock(ANSWER_REENTERED, lock);
         answer.tally = lease_tally(core, lock);
@@ -230,13 +235,15 @@ void reentry_admit(struct core *core, struct lock *lock)
     if (lock_metadata(lock)->owner.len == 0 && !MUTANT(REENTRY_BY_ANYBODY))
         return;
     uint32_t more = count_in(core, lock, &key->contention->waiters) +
-                    count_in(core, lock, &key->contention->once);
-    CORE_ASSERT(lock->terms.count + more <= LIMIT_REENTRIES); /* Fewer can wait. */
+                    count_in(core, lock, &key->contention->once),
+             most = LIMIT_REENTRIES - lock->terms.count;
+    if (more > most)
+        more = most;
     lock->terms.count = (uint16_t)(lock->terms.count + more);
     if (more > 0)
         outbox_hold(core, lock);
-    admit_from(core, lock, &key->contention->waiters);
-    admit_from(core, lock, &key->contention->once);
+    admit_from(core, lock, &key->contention->waiters, &more);
+    admit_from(core, lock, &key->contention->once, &more);
 }
 
 bool reentry_left(struct core *core, struct lock *lock)

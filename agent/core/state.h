@@ -76,6 +76,7 @@ enum {
 
 /* A sequence of attempts at different slots of a semaphore (acquire.c). */
 struct search {
+    struct instant began;
     slot_set tried;  /* Slots lost to other holders since the search began. */
     slot_set open;   /* Slots that a quorum called free when it refused the last attempt. */
     slot_set closed; /* Slots that so many masters called taken then that no quorum is left. */
@@ -147,6 +148,7 @@ struct key {
     struct key *next; /* Next of the free keys, or of those that were touched in this step. */
     struct hash_link by_name;
     uint32_t references; /* Number of locks and requests. */
+    uint32_t held;       /* Number of locks that are held. */
     uint64_t batch;      /* Number of the last batch that names it (outbox.c). */
     uint16_t len, policy;
     uint8_t group, permits;
@@ -297,7 +299,8 @@ struct lock {
      * it. */
     master_set unheard;
     /* Masters that have not granted the lock, and may have its key by a native command all the same
-     * (R24). HELD: a key that a renewal finds there counts as repaired. */
+     * (R24). HELD: a renewal asks them for their vote; without it a key there counts as
+     * repaired. */
     master_set uncounted;
     master_set by_script; /* Masters on which native commands did not grant it (VOTE_BY_SCRIPT). */
     master_set was_set;   /* Those of them on which they have set its key. */

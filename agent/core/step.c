@@ -18,7 +18,8 @@ static struct event_reply judged(struct core *core, const struct lock *lock,
         counts.vote = VOTE_REPAIRED;
     /* R24: the master has found the key and extended it. Only native commands set keys that do not
      * count. */
-    if (reply->op == OP_RESUME && reply->vote == VOTE_GUARDED && !form_is_native(lock->key->form))
+    bool always_counts = !form_is_native(lock->key->form) || MUTANT(UNCOUNTED_COUNTS);
+    if (reply->op == OP_RESUME && reply->vote == VOTE_GUARDED && always_counts)
         counts.vote = VOTE_YES;
     bool grants = (reply->op == OP_ACQUIRE || reply->op == OP_HANDOVER) && counts.vote == VOTE_YES;
     /* No grant has the number 0 (R12). */

@@ -45,7 +45,7 @@ struct effect_trace {
     bool resumed;     /* RENEW_FAILED: the first round of a hold from a journal. */
     bool failing;     /* RENEW_FAILED, RENEWED: the renewal before this one failed too. */
     /* ATTEMPT: duration of the round. GRANTED: time since the request came. LOST, RELEASED:
-     * duration of the hold. STALLED: lateness. CLOCK_GAINED: gain. */
+     * duration of the hold (-1: it is another agent's). STALLED: lateness. CLOCK_GAINED: gain. */
     int64_t elapsed_us;
     int64_t queued_us;          /* ATTEMPT: time that its round waited to begin (R16). */
     int64_t margin_us;          /* RENEWED */

@@ -48,11 +48,11 @@ static inline int64_t instant_us_between(struct instant from, struct instant to)
     return to.us - from.us;
 }
 
-/* Returns how long before the end of its validity a hold that could not be renewed is lost, so that
- * its holder can stop (R7). */
-static inline int64_t lost_margin_ms(uint32_t ttl_ms)
+/* Returns how long before the end of its validity a hold that the agent renews no more is lost, so
+ * that its holder can stop (R7). */
+static inline int64_t lost_margin_ms(uint32_t ttl_ms, int64_t max_hold_ms)
 {
-    int64_t margin_ms = ttl_ms / 10;
+    int64_t margin_ms = (max_hold_ms < ttl_ms ? max_hold_ms : ttl_ms) / 10;
     return margin_ms > LOST_MARGIN_MS_MIN ? margin_ms : LOST_MARGIN_MS_MIN;
 }
 
@@ -175,7 +175,7 @@ static inline int64_t native_spread_ms(uint32_t node_timeout_ms)
     X(RAISE, "raise")                                                                              \
     /* Extend if the master has the token with this agent's name. Never shortens (R7). */          \
     X(RENEW, "renew")                                                                              \
-    /* Like RENEW, for a hold that this process has not confirmed: only if the master votes. */    \
+    /* Like RENEW, and compares the master's vote: it has perhaps not granted the lock (R24). */   \
     X(RESUME, "resume")                                                                            \
     X(REPAIR, "repair") /* Like RENEW, and create the key again if it is missing (R7). */          \
     /* Extend if the token has exactly this number, and write this agent's name (D3.3). */         \
@@ -201,7 +201,7 @@ static inline int64_t native_spread_ms(uint32_t node_timeout_ms)
     X(LATE, "late")                                                                                \
     /* The stored number is invalid (R12), or the tickets have another type (R9). Nothing done. */ \
     X(SPOILED, "spoiled")                                                                          \
-    /* ACQUIRE: the master may have forgotten keys, so it has no vote on new locks yet. */         \
+    /* The master may have forgotten keys, so it has no vote. RESUME: extended all the same. */    \
     X(GUARDED, "guarded")                                                                          \
     /* Done, but on fewer replicas than the group requires. Counts as unknown (R21). */            \
     X(UNREPLICATED, "unreplicated")                                                                \
@@ -293,6 +293,11 @@ const char *op_name(enum op op);
 static inline bool op_creates(enum op op)
 {
     return op == OP_ACQUIRE || op == OP_HANDOVER || op == OP_REPAIR;
+}
+/* Returns true if the operation asks for a lease, or for a longer one. */
+static inline bool op_leases(enum op op)
+{
+    return op_creates(op) || op == OP_RAISE || op == OP_RENEW || op == OP_RESUME || op == OP_ADOPT;
 }
 const char *vote_name(enum vote vote);
 const char *answer_code(enum answer answer); /* A stable code for programs. */

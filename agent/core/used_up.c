@@ -8,7 +8,10 @@
 
 #include "core_assert.h"
 
-enum { USED_UP_MS_MIN = 1000 }; /* An idempotency key is refused for at least this long. */
+enum {
+    USED_UP_MS_MIN = 1000, /* An idempotency key is refused for at least this long. */
+    FORGOTTEN_AT_ONCE = 2, /* Keys that a new one takes out at most, so that none waits for many. */
+};
 
 static uint64_t used_up_hash(const struct core *core, uint64_t key_hash,
                              const struct secret *secret)
@@ -49,8 +52,10 @@ void used_up_add(struct core *core, const struct key *key, const struct secret *
     struct used_up *used_up = used_up_find(core, key, secret);
     if (used_up != NULL)
         forget(core, used_up);
-    struct link *oldest;
-    while ((oldest = list_first(&core->used_up_order)) != NULL) {
+    for (unsigned i = 0; i < FORGOTTEN_AT_ONCE; i++) {
+        struct link *oldest = list_first(&core->used_up_order);
+        if (oldest == NULL)
+            break;
         used_up = CONTAINER_OF(oldest, struct used_up, link);
         if (core->used_up.taken < core->used_up.count && instant_before(core->now, used_up->until))
             break;

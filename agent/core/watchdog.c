@@ -192,7 +192,10 @@ static void ask_for_new_ttl(struct lock *lock)
     lock->asked_ttl_ms = lock->terms.ttl_ms;
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
         const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (request->terms.ttl_ms != 0 && !confirm_is_wanted(request))
+        enum renew renew =
+            request->terms.renew != RENEW_UNSET ? request->terms.renew : lock->terms.renew;
+        bool fits = renew != RENEW_AGENT || request->terms.ttl_ms >= TTL_MS_MIN_AGENT;
+        if (request->terms.ttl_ms != 0 && fits && !confirm_is_wanted(request))
             lock->asked_ttl_ms = request->terms.ttl_ms;
     }
 }
@@ -202,8 +205,9 @@ static void take_new_renew(struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_HELD);
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
         const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (request->terms.renew != RENEW_UNSET && request->wants_round <= lock->round.number &&
-            !confirm_is_wanted(request))
+        bool fits = request->terms.renew != RENEW_AGENT || lock->terms.ttl_ms >= TTL_MS_MIN_AGENT;
+        if (request->terms.renew != RENEW_UNSET && fits &&
+            request->wants_round <= lock->round.number && !confirm_is_wanted(request))
             lock->terms.renew = request->terms.renew;
     }
 }
@@ -330,13 +334,15 @@ static void decide_renewal(struct core *core, struct lock *lock)
 }
 
 /* Begins a renewal: compare-and-extend on all masters that are up (R7). If a master has not
- * confirmed the token in its present epoch, or the lease there has run out (lease.c), the key is
+ * confirmed the token in its present epoch, or has no key after its lease (lease.c), the key is
  * repaired: created again with its number if it is missing. That master counts from the next
  * renewal on. If no round can prove that the lock was not released at another agent, only a master
- * without a vote creates the key. The first renewal of a restored hold creates no key: the hold may
- * have been released while this agent was away. It counts only masters with a vote: a command of
- * the process before may have created the key on another one (R24). A closed group sends none of it
- * (R23), so it is an operation of its own. */
+ * without a vote creates the key.
+ *
+ * A resumption asks for the vote as well. It goes to masters that have the key perhaps without
+ * their vote (R24). The first renewal of a restored hold goes to all masters in this way, and
+ * creates no key: the hold may have been released while this agent was away. A closed group sends
+ * no resumption (R23), so it is an operation of its own. */
 static void begin_renewal(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD && !lock->renewing);
@@ -360,13 +366,19 @@ static void begin_renewal(struct core *core, struct lock *lock)
     lock->unheard |= repair;
     lock->lease_until =
         instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
-    bool resumes = lock->won_from.us == 0;
-    if (extend != 0)
-        outbox_gather(core, lock, resumes ? OP_RESUME : OP_RENEW, extend);
+    master_set resume = lease_is_unproved(lock) ? extend : extend & lock->uncounted;
+    if (MUTANT(UNCOUNTED_NOT_ASKED) && !lease_is_unproved(lock))
+        resume = 0;
+    if ((extend & (master_set)~resume) != 0)
+        outbox_gather(core, lock, OP_RENEW, extend & (master_set)~resume);
+    if (resume != 0)
+        outbox_gather(core, lock, OP_RESUME, resume);
     if (proved != 0)
         outbox_gather_repair(core, lock, proved, /* unproved= */ false);
     if (unproved != 0)
         outbox_gather_repair(core, lock, unproved, /* unproved= */ true);
+    if (round_verdict(&lock->round) != VERDICT_OPEN)
+        lock->round.deadline = core->now; /* No master is up. */
     hold_arm(core, lock);
     if (round_verdict(&lock->round) != VERDICT_OPEN && list_is_empty(&lock->requests))
         decide_renewal(core, lock);
@@ -383,7 +395,9 @@ void watchdog_reply(struct core *core, struct lock *lock, const struct event_rep
             hold_taken(core, lock, lease_reason(core, lock));
         return;
     }
-    if (!lock->renewing) { /* The round is won already. */
+    if (reply->ref.round == lock->round.number && lease_is_withheld(lock, reply)) {
+        outbox_gather(core, lock, OP_RENEW, set_of(reply->master));
+    } else if (!lock->renewing) { /* The round is won already. */
         hold_mend_soon(core, lock);
         hold_arm(core, lock);
     } else if (outbox_takes(core, lock, reply)) {
@@ -547,6 +561,8 @@ static void take_noted(struct core *core, struct lock *lock, const struct noted_
 {
     CORE_ASSERT(lock->state == LOCK_HELD || lock->state == LOCK_RELEASING);
     lock->token = noted->token;
+    if (noted->token.fence == 0)
+        lock->fencing = false; /* The policy has numbered its grants only since then. */
     lock->terms = noted->terms;
     lock_keep_metadata(core, lock, &noted->metadata);
     /* A journal does not contain it. */
@@ -555,6 +571,10 @@ static void take_noted(struct core *core, struct lock *lock, const struct noted_
         lock->terms.renew = RENEW_CALLER;
     if (MUTANT(RESTORE_COUNTS_ONE))
         lock->terms.count = 1;
+    /* limits.max_ttl may have been larger. The validity stays, but no later lease may be longer
+     * than masters are told (D5.3). */
+    if (lock->terms.ttl_ms > core->max_ttl_ms)
+        lock->terms.ttl_ms = core->max_ttl_ms;
     lock->asked_ttl_ms = lock->terms.ttl_ms;
     policy_fit_lock_delay(core, lock);
     lock->adopted = noted->adopted;
@@ -590,6 +610,9 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     lock_index_token(core, lock);
     lock_index_secret(core, lock);
     if (over) {
+        /* A last renewal may have been sent then, and its reply lost. */
+        lock->lease_until = instant_max(lock->lease_until,
+                                        instant_after_ms(noted->valid_until, lock_lease_ms(lock)));
         /* Otherwise its holder may have it at another agent (D3.4). */
         lock->given_back = noted->released;
         outbox_hold(core, lock);

@@ -71,8 +71,9 @@ void agent_boot(struct world *w, uint8_t index)
     if (agent->alive)
         return;
     w->config.seed = prng_next(&agent->chance);
+    /* Two names an agent: the last bit says which holds it adopted (D3.3). */
     if (agent->name == 0 || !w->options.journal)
-        agent->name = 1 + index + SIM_AGENTS * agent->incarnation;
+        agent->name = 2 * (1 + index + SIM_AGENTS * agent->incarnation);
     w->config.agent = agent->name;
     size_t bytes = core_size(&w->config);
     if (bytes > agent->memory_bytes) {

@@ -316,7 +316,6 @@ static void check_granted(struct world *w, uint8_t agent, struct request *reques
     w->figures.grants++;
     if (!has_slot)
         wakes_granted(w, agent, place);
-    clocks_granted(w, hold);
     register_open(w, hold);
     hold_report(w, agent, &answer->hold);
 }
@@ -332,7 +331,8 @@ static void check_adopted(struct world *w, uint8_t agent, const struct request *
     /* By its holder, which asked for this at the same time, or by an operator meanwhile (R25). */
     bool is_released = hold->ended || ((hold->released || unlocked_frees(w, hold)) &&
                                        !answers_came_after_release(hold, request));
-    bool is_excused = is_released || hold->came_back;
+    bool is_excused =
+        is_released || hold->came_back || clocks_are_behind(w, agent, request->asked_at);
     uint64_t last = hold->mode == MODE_READ ? w->written_last[hold->key] : w->fence_last[hold->key];
     bool is_last = hold->mode == MODE_READ ? hold->token.fence >= last : hold->token.fence == last;
     bool is_void = last == 0; /* A6 */
@@ -451,14 +451,14 @@ void checker_ran(struct world *w, uint8_t master, uint8_t place, bool was_there,
         w->busy_until[place][master] = is_there ? w->now + longest_us : w->now;
 }
 
-/* C15: Checks that no slot was free. The search that ended with this answer began at most the
- * rounds of one search before its request came. A slot that was released elsewhere and is valid
- * here is not free (D3). A lease on a master whose clock was set back lasts longer (A3). */
+/* C15: Checks that no slot was free from when the request was sent. A slot that was released
+ * elsewhere and is valid here is not free (D3). A lease on a master whose clock was set back lasts
+ * longer (A3). */
 static void check_none_was_free(struct world *w, uint8_t agent, const struct request *request)
 {
     const struct options *o = &w->options;
     uint8_t permits = options_kind(o, request->key).permits;
-    int64_t began = request->asked_at - 2000 * (int64_t)o->node_timeout_ms * (permits + 1);
+    int64_t began = request->asked_at;
     for (uint8_t slot = 0; slot < permits; slot++) {
         uint8_t place = options_place(o, request->key, slot);
         const struct hold *last = w->granted_last[place];
@@ -477,8 +477,8 @@ static void check_none_was_free(struct world *w, uint8_t agent, const struct req
  * its answer. The number that they store for the next grant does not matter, nor does the token's
  * number on masters that were not needed. A key that a master forgot may have come back meanwhile.
  * A hold whose last reported validity has ended is being released, and a second DELETE may get the
- * answer of the first one. An Idempotency-Key is known to its agent alone, and a full table forgets
- * it. */
+ * answer of the first one. An agent that granted the lock after an unlock calls the unlocked hold
+ * wrong (R25). An Idempotency-Key is known to its agent alone, and a full table forgets it. */
 static void check_called_wrong(struct world *w, uint8_t agent, const struct request *request,
                                const struct effect_answer *told)
 {
@@ -490,6 +490,7 @@ static void check_called_wrong(struct world *w, uint8_t agent, const struct requ
         (request->hold->ended && renews) || request->wrong || w->switches.broken != ASSUME_ALL ||
         w->forgot_at >= request->asked_at || request->hold->window_until <= w->now ||
         (releases && answers_came_after_release(request->hold, request)) ||
+        unlocked_frees(w, request->hold) ||
         (request->by_secret && answers_may_be_forgotten(w, agent)))
         return;
     uint16_t had = request->had & master_set_having(w, request->hold->key, &request->token);

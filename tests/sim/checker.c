@@ -136,15 +136,16 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key,
     w->figures.lost[reason]++;
     w->figures.losses++;
     struct instant now = agent_clock(w, agent);
-    if (hold->shaken_us > 0 && w->now < hold->window_until) /* its caller is told (A1, A3) */
-        hold->window_until = w->now;
+    const struct tenure *tenure = &hold->tenures[agent];
+    if (tenure->shaken.us > 0 && w->now < tenure->window_until) /* its caller is told (A1, A3) */
+        hold_end_window(hold, agent, w->now);
     int64_t left_us = instant_us_between(now, hold->tenures[agent].valid_until);
     bool stalled = at->stalled_last >= agent_real_us(w, agent, hold->tenures[agent].valid_until) -
                                            (int64_t)w->options.ttl_ms_max * 200;
     /* If a master forgot its key, a hold that was released at another agent may be repaired first
      * (R7). */
     bool may_be_taken = (w->switches.broken != ASSUME_ALL && !w->switches.kept) ||
-                        w->forgot_at >= hold->granted_at || hold->shared || hold->shaken_us > 0 ||
+                        w->forgot_at >= hold->granted_at || hold->shared || clocks_shook(hold) ||
                         is_forestalled(w, agent, hold);
     if (reason_is_denial(reason) && !hold->ended && !unlocked_takes(w, hold, reason) &&
         !may_be_taken)
@@ -152,7 +153,7 @@ static void check_lost(struct world *w, uint8_t agent, uint8_t key,
                      (long long)left_us);
     /* The ttl is the one of the last PUT, at any agent. */
     if (reason == REASON_QUORUM_LOST && !hold->shared &&
-        left_us > lost_margin_ms(hold->ttl_ms) * 1000 + SLACK_US)
+        left_us > lost_margin_ms(hold->ttl_ms, INT64_MAX) * 1000 + SLACK_US)
         checker_fail(w, "C5 a%u gave k%u up with %lld us left, which is more than the lost_margin",
                      agent, key, (long long)left_us);
     /* D3: If another agent was asked to go on with the hold, this agent loses it to that one. An
@@ -388,7 +389,7 @@ void checker_deleted(struct world *w, uint8_t master, const struct message *mess
         (!frees(w, master, key, random) || w->forgot_at >= hold->granted_at))
         return;
     if (hold != NULL && !hold->ended && !unlocked_frees(w, hold) && hold->window_until > w->now &&
-        sent_at >= hold->window_from)
+        sent_at >= hold->window_from && !clocks_excuse_all(w, hold))
         checker_fail(w, "C10 k%u %02x%02x was deleted on m%u with %lld us of its validity left",
                      key, random[0], random[1], master, (long long)(hold->window_until - w->now));
 }
@@ -500,7 +501,7 @@ void checker_store(struct world *w, struct hold *hold)
     if (is_late && !w->switches.register_accepts_all) {
         w->figures.writes_rejected++;
         if (!hold->came_back && !hold->ended && !unlocked_frees(w, hold) &&
-            hold->window_until > w->now && hold->shaken_us == 0)
+            hold->window_until > w->now && !clocks_shook(hold))
             checker_fail(w, "C3 k%u: the register rejects its living holder", hold->key);
         return;
     }

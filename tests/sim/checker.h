@@ -23,6 +23,8 @@ void hold_begin_tenure(struct world *w, uint8_t agent, struct hold *hold,
 /* Returns the hold that a trace of the agent names, or NULL, with a violation. */
 struct hold *hold_traced(struct world *w, uint8_t agent, uint8_t key,
                          const struct effect_trace *trace);
+/* The agent's window of the hold ends then; the hold's ends with the latest one. */
+void hold_end_window(struct hold *hold, uint8_t agent, int64_t until);
 /* C1, C14, C15: no window of another hold of the place is open. */
 void hold_check_alone(struct world *w, struct hold *hold);
 /* The agent reports the hold: C1, C5, C9, C17. */

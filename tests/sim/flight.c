@@ -64,7 +64,7 @@ const struct message *flight_copy(struct world *w, uint8_t agent, const struct e
             checker_renews(w, order), labels_renewed(w, agent, order);
         if (send->op == OP_RENEW || send->op == OP_RESUME || send->op == OP_REPAIR ||
             send->op == OP_ADOPT)
-            unlocked_asked(w, agent, order);
+            checker_asks(w, agent, order);
         if (send->op == OP_ADOPT)
             labels_adopts(w, agent, order);
     }

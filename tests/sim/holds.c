@@ -80,13 +80,25 @@ void hold_put(struct world *w, uint8_t agent, struct hold *hold)
     *first = hold;
 }
 
+/* The window that the agent reported before binds it still. */
+static void begin_tenure(struct world *w, uint8_t agent, struct hold *hold,
+                         const struct hold_view *view)
+{
+    struct tenure *tenure = &hold->tenures[agent];
+    hold_drop(w, agent, hold);
+    *tenure = (struct tenure){.max_hold_until = view->max_hold_until,
+                              .window_until = tenure->window_until,
+                              .asked = tenure->asked};
+    hold_put(w, agent, hold);
+    clocks_granted(w, agent, hold);
+}
+
 void hold_begin_tenure(struct world *w, uint8_t agent, struct hold *hold,
                        const struct effect_answer *answer)
 {
-    hold_drop(w, agent, hold);
-    hold->tenures[agent] = (struct tenure){
-        .lock = answer->lock, .lock_is_known = true, .max_hold_until = answer->hold.max_hold_until};
-    hold_put(w, agent, hold);
+    begin_tenure(w, agent, hold, &answer->hold);
+    hold->tenures[agent].lock = answer->lock;
+    hold->tenures[agent].lock_is_known = true;
 }
 
 /* The hold that a trace tells of; NULL: none that this agent reports. */
@@ -131,7 +143,7 @@ void hold_check_alone(struct world *w, struct hold *hold)
         windows[kept++] = other;
         known = known || other == hold;
         bool both_read = other->mode == MODE_READ && hold->mode == MODE_READ;
-        bool excused = clocks_excuse(w, other) || clocks_excuse(w, hold) ||
+        bool excused = clocks_excuse_all(w, other) || clocks_excuse_all(w, hold) ||
                        unlocked_frees(w, other) || unlocked_frees(w, hold) ||
                        is_regained_beside(w, hold, other) || is_regained_beside(w, other, hold);
         if (other != hold && !hold->ended && !both_read && !excused)
@@ -166,7 +178,7 @@ static void check_view(struct world *w, uint8_t agent, struct hold *hold,
         view->max_hold_until.us != tenure->max_hold_until.us)
         checker_fail(w, "C9 a%u: k%u goes beyond its max_hold", agent, hold->key);
     int64_t back_us = instant_us_between(view->valid_until, tenure->valid_until);
-    if (back_us > 0 && !clocks_may_shorten(hold, back_us))
+    if (back_us > 0 && !clocks_may_shorten(tenure, back_us))
         checker_fail(w, "C9 a%u shortened the validity of k%u by %lld us", agent, hold->key,
                      (long long)back_us);
 }
@@ -183,10 +195,10 @@ static void check_confirmed(struct world *w, uint8_t agent, struct hold *hold,
                      hold->key, view->confirmed, up);
     hold->known = hold->known || view->confirmed == w->options.masters;
     if (hold->ended || w->switches.broken != ASSUME_ALL || w->forgot_at >= hold->asked.begun_at ||
-        clocks_excuse(w, hold))
+        clocks_excuse(w, agent, hold))
         return;
     unsigned has = master_count_holding(w, hold->key, hold->token.random);
-    if (view->confirmed > has + clocks_unnoticed(w, hold) + unlocked_unnoticed(w, hold))
+    if (view->confirmed > has + clocks_unnoticed(w, agent, hold) + unlocked_unnoticed(w, hold))
         checker_fail(w, "C5 a%u lists k%u as confirmed by %u masters, and %u have its key", agent,
                      hold->key, view->confirmed, has);
 }
@@ -214,13 +226,21 @@ void checker_voted(struct world *w, const struct order *order)
                      (long long)(w->now - w->promoted_at));
 }
 
-/* A1, A3: Takes the agent's present report as the hold's window, because a clock has stepped since
- * the hold was asked for. */
+void hold_end_window(struct hold *hold, uint8_t agent, int64_t until)
+{
+    hold->tenures[agent].window_until = hold->window_until = until;
+    for (uint8_t a = 0; a < SIM_AGENTS; a++)
+        if (hold->tenures[a].window_until > hold->window_until)
+            hold->window_until = hold->tenures[a].window_until;
+}
+
+/* A1, A3: Takes the agent's present report as its window, because a clock has stepped since the
+ * agent asked for the hold. */
 static void report_shaken(struct world *w, uint8_t agent, struct hold *hold,
                           const struct hold_view *view)
 {
     hold->tenures[agent].valid_until = view->valid_until;
-    hold->window_until = agent_real_us(w, agent, view->valid_until);
+    hold_end_window(hold, agent, agent_real_us(w, agent, view->valid_until));
     hold_check_alone(w, hold);
 }
 
@@ -228,11 +248,23 @@ static void report_shaken(struct world *w, uint8_t agent, struct hold *hold,
 static void adopt_unanswered(struct world *w, uint8_t agent, struct hold *hold,
                              const struct hold_view *view)
 {
-    hold->tenures[agent] = (struct tenure){.max_hold_until = view->max_hold_until};
-    hold_put(w, agent, hold);
+    begin_tenure(w, agent, hold, view);
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
     hold->left_at = (uint8_t)(hold->left_at & ~(1u << agent));
+}
+
+void checker_asks(struct world *w, uint8_t agent, const struct order *order)
+{
+    bool is_needed = w->switches.unlocks || w->switches.clocks;
+    struct hold *hold = is_needed ? checker_find(w, order->token.random) : NULL;
+    if (hold == NULL)
+        return;
+    struct asked *asked = &hold->tenures[agent].asked;
+    uint32_t incarnation = w->agents[agent].incarnation;
+    if (asked->round == order->ref.round && asked->incarnation == incarnation)
+        return; /* A master is asked once more in the same round. */
+    *asked = (struct asked){order->ref.round, incarnation, w->now};
 }
 
 void hold_report(struct world *w, uint8_t agent, const struct hold_view *view)
@@ -247,19 +279,22 @@ void hold_report(struct world *w, uint8_t agent, const struct hold_view *view)
     check_view(w, agent, hold, view);
     hold->ttl_ms = view->ttl_ms;
     check_confirmed(w, agent, hold, view);
-    if (hold->shaken_us > 0) {
+    struct tenure *tenure = &hold->tenures[agent];
+    if (tenure->shaken.us > 0) {
         report_shaken(w, agent, hold, view);
         return;
     }
-    if (!instant_before(hold->tenures[agent].valid_until, view->valid_until))
+    if (!instant_before(tenure->valid_until, view->valid_until))
         return;
-    hold->tenures[agent].valid_until = view->valid_until;
-    int64_t until = agent_real_us(w, agent, view->valid_until);
-    if (until <= hold->window_until)
+    tenure->valid_until = view->valid_until;
+    int64_t until = agent_real_us(w, agent, view->valid_until), before = hold->window_until;
+    if (until <= tenure->window_until)
         return;
-    if (hold->window_until < w->now)
+    hold_end_window(hold, agent, until);
+    if (until <= before)
+        return;
+    if (before < w->now)
         hold->window_from = w->now;
-    hold->window_until = until;
     hold_check_alone(w, hold);
     check_replicated(w, hold);
 }

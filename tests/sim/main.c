@@ -210,7 +210,7 @@ enum { FORGETFUL_PERCENT = 50, FAIR_PERCENT = 25, ALL_FAIR_PERCENT = 50, BESIDE_
 
 static struct world world;
 static bool expects_violation;
-/* The property that must catch a broken rule: C1..C19, or `assertion`; NULL: any. */
+/* The property that must catch a broken rule: C1..C20, or `assertion`; NULL: any. */
 static const char *expected;
 
 /* Reports a failed assertion of the core with the seed, and as a catch if one is expected. */
@@ -417,7 +417,7 @@ static int usage(void)
         "           [--from SEED]              the first of them (1)\n"
         "           [--keep-going N]           stop only after N violations\n"
         "           [--expect-violation]       stop at the first one; fails unless there is one\n"
-        "           [--caught-by PROPERTY]     the same, by this property (C1..C19, assertion)\n"
+        "           [--caught-by PROPERTY]     the same, by this property (C1..C20, assertion)\n"
         "options:   --forgetful                masters lose their keys, and the guard sees to it\n"
         "           --fair                     callers are served in the order in which they came, "
         "with every seed\n"

@@ -157,7 +157,7 @@ void marking_uses(struct world *w, uint8_t agent, const struct effect_send *send
                   const struct send_item *items)
 {
     uint32_t lease_ms = 0;
-    for (unsigned i = 0; i < send->count; i++)
+    for (unsigned i = 0; i < send->count && op_leases(send->op); i++)
         lease_ms = items[i].ttl_ms > lease_ms ? items[i].ttl_ms : lease_ms;
     struct agent *at = &w->agents[agent];
     struct guard_effects effects;

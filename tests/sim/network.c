@@ -126,7 +126,7 @@ void network_send(struct world *w, uint8_t agent, const struct effect_send *send
     w->figures.shared_releases += send->op == OP_RELEASE && send->count > 1;
     marking_uses(w, agent, send, items);
     const struct message *message = flight_copy(w, agent, send, items);
-    if (send->op == OP_ACQUIRE || send->op == OP_HANDOVER)
+    if (send->op == OP_ACQUIRE || send->op == OP_HANDOVER || send->op == OP_ADOPT)
         clocks_asked(w, agent, message);
     master_set sent = 0;
     for (uint8_t m = 0; m < w->options.masters; m++) {

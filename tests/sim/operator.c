@@ -56,8 +56,10 @@ static struct unlock_answer ask(struct world *w, uint8_t master, uint8_t place, 
         .fencing = w->options.fencing,
         .has_slot = has_slot,
         .slot = slot};
-    const struct unlock_ask unlock = {
-        .name = name, .number = number, .tombstone_ms = (int64_t)w->config.max_ttl_ms + 1000};
+    const struct unlock_ask unlock = {.name = name,
+                                      .number = number,
+                                      .tombstone_ms =
+                                          *name == '\0' ? 0 : w->config.max_ttl_ms + 1000};
     return master_unlock(w, master, &target, &unlock);
 }
 

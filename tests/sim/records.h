@@ -5,8 +5,19 @@
 
 #include "agents.h"
 
-/* The last report of one agent about a hold. Several agents may have the hold at a time, because
- * its holder went to several of them (D3). */
+/* A1, A3: How far clocks have stepped since an agent asked for a hold, and when last. 0: they have
+ * not. */
+struct shaken {
+    int64_t us, at;
+    uint16_t on; /* masters that had the hold's key when a clock stepped */
+    /* the time that each master gained on the agent since then */
+    struct gained {
+        int64_t us, noticed_us, at;
+    } gained[SIM_MASTERS];
+};
+
+/* The reports of one agent about a hold. Several agents may have the hold at a time, because its
+ * holder went to several of them (D3). */
 struct tenure {
     struct instant valid_until, max_hold_until; /* as the agent last reported */
     struct lock_ref lock;                       /* the agent's name for the hold */
@@ -14,6 +25,12 @@ struct tenure {
     bool lost;                                  /* The agent reported the loss. */
     bool is_held;                               /* The hold is in the agent's list of the key. */
     struct hold *next;                          /* the next hold of that list */
+    int64_t window_until; /* real time: the latest end of the validity that it has reported */
+    struct shaken shaken;
+    struct asked { /* the last round in which it asked for the hold's key */
+        uint32_t round, incarnation;
+        int64_t sent_at;
+    } asked;
 };
 
 /* Deletions of a hold's keys by an operator (R25). */
@@ -24,11 +41,6 @@ struct unlocked {
     uint16_t relied_on;
     bool frees; /* Others may have had the lock because of that. */
     int64_t deleted_at[SIM_MASTERS];
-    /* the last round of each agent that asked for the hold's key */
-    struct asked {
-        uint32_t round, incarnation;
-        int64_t sent_at;
-    } asked[SIM_AGENTS];
 };
 
 /* A grant, as its callers know it. */
@@ -84,15 +96,8 @@ struct hold {
     bool guessed_below;
     /* The register's version when the hold was granted or last wrote. */
     uint32_t version_seen;
-    int64_t granted_at, window_from, window_until; /* real time */
-    /* A1, A3: how far clocks have stepped since the hold was requested, and when last; 0: no
-     * step. */
-    int64_t shaken_us, shaken_at;
-    uint16_t shaken_on; /* masters that had its key when a clock stepped */
-    /* the time that each master gained on its agent since the hold was requested */
-    struct gained {
-        int64_t us, noticed_us, at;
-    } gained[SIM_MASTERS];
+    /* Real time. The window ends with the latest of its tenures. */
+    int64_t granted_at, window_from, window_until;
     uint32_t ttl_ms; /* lease that its agent last reported */
     struct unlocked unlocked;
     /* D3.9, by number: of the last PUT that named a label (0: none), and of the label that renewals
@@ -119,6 +124,8 @@ struct hold *checker_find(struct world *w, const uint8_t random[RANDOM_BYTES]);
 void checker_drop_all(struct world *w, uint8_t agent);
 void checker_answer(struct world *w, uint8_t agent, struct request *request,
                     const struct effect_answer *answer);
+/* Notes that the agent is about to send a renewal, a repair or an adoption. */
+void checker_asks(struct world *w, uint8_t agent, const struct order *order);
 /* Notes that a restarted agent is about to get the entries of its journal. */
 void checker_restored(struct world *w, uint8_t agent, uint8_t key,
                       const struct noted_hold *restored);
@@ -155,8 +162,6 @@ void checker_end(struct world *w);
 void unlocked_begun(struct world *w, struct hold *hold);
 /* Notes that the operator has deleted the key of the hold on the master. */
 void unlocked_deleted(struct world *w, uint8_t master, struct hold *hold);
-/* Notes that a renewal or an adoption is about to be sent. */
-void unlocked_asked(struct world *w, uint8_t agent, const struct order *order);
 /* Notes that a quorum has confirmed the hold in the last round of the agent. */
 void unlocked_renewed(struct world *w, uint8_t agent, struct hold *hold);
 /* C1, C3, C10: Returns true if others may have the lock because of the operator's deletions. */
@@ -229,14 +234,18 @@ bool clocks_are_behind(const struct world *w, uint8_t agent, int64_t asked_at);
 bool clocks_may_void(const struct world *w, uint8_t agent, int64_t asked_at);
 /* Notes the tokens for which the agent asks masters. */
 void clocks_asked(struct world *w, uint8_t agent, const struct message *message);
-/* A hold begins. Its attempt may be older than the event that shook the clocks. */
-void clocks_granted(struct world *w, struct hold *hold);
-/* C1: a clock has stepped, and this hold's agent need not have noticed it yet. */
-bool clocks_excuse(struct world *w, const struct hold *hold);
+/* A tenure begins. Its attempt may be older than the event that shook the clocks. */
+void clocks_granted(struct world *w, uint8_t agent, struct hold *hold);
+/* A clock has stepped, and the agent need not have noticed yet what that means for the hold. */
+bool clocks_excuse(struct world *w, uint8_t agent, const struct hold *hold);
+/* C1: That is so at each agent whose report of the hold binds. */
+bool clocks_excuse_all(struct world *w, const struct hold *hold);
+/* A clock has stepped since an agent asked for the hold. */
+bool clocks_shook(const struct hold *hold);
 /* C9: its validity may be taken back by so much. */
-bool clocks_may_shorten(const struct hold *hold, int64_t us);
-/* The masters that gained, and whose clock the hold's agent has not read since. */
-unsigned clocks_unnoticed(const struct world *w, const struct hold *hold);
+bool clocks_may_shorten(const struct tenure *tenure, int64_t us);
+/* The masters that gained, and whose clock the agent has not read since. */
+unsigned clocks_unnoticed(const struct world *w, uint8_t agent, const struct hold *hold);
 /* Notes that a renewal of the hold was confirmed. */
 void clocks_renewed(const struct world *w, uint8_t agent, struct hold *hold);
 

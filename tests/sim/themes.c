@@ -73,11 +73,11 @@ static const struct exclusion {
     /* A hold is kept if a quorum carries it at every moment (C12): nothing else may fail. */
     {"--forgetful", "--in-turn", "a quorum that forgot carries no hold"},
     {"--wild-numbers", "--in-turn", "the wild master is one too many while another one is away"},
+    {"--in-turn", "--clocks", "a master whose clock jumps is one too many, too"},
     /* --few-rounds takes at most two agents, and --many-wait three. */
     {"--few-rounds", "--many-wait", "two agents, or three"},
     {"--replicas", "--operator", "a single master that forgets brings an unlocked hold back"},
     {"--in-turn", "--operator", "a hold that is unlocked is not kept"},
-    {"--clocks", "--fair", "tickets go by the masters' clocks"},
     {"--clocks", "--redisson", "Java notices no clock that jumps"},
     {"--clocks", "--replicas", "a promoted master waits by its clock, which jumps"},
     {"--clocks", "--kinds", "a key may be shared with Java, which notices no clock that jumps"},

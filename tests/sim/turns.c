@@ -139,7 +139,8 @@ void turns_came(struct world *w, const struct request *request)
     if (!is_looked_at(w) || agent == w->choked || request->kind != EVENT_ACQUIRE ||
         request->caller >= w->caller_count)
         return;
-    if (w->switches.in_turn) /* it takes so long that clocks drift apart by more than R9 allows */
+    /* It takes so long that clocks drift apart by more than R9 allows, or they step. */
+    if (w->switches.in_turn || w->switches.clocks)
         return;
     struct caller *caller = &w->callers[request->caller];
     bool first =

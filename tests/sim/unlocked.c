@@ -21,25 +21,13 @@ void unlocked_deleted(struct world *w, uint8_t master, struct hold *hold)
     unlocked->deleted_at[master] = w->now;
 }
 
-void unlocked_asked(struct world *w, uint8_t agent, const struct order *order)
-{
-    struct hold *hold = w->switches.unlocks ? checker_find(w, order->token.random) : NULL;
-    if (hold == NULL)
-        return;
-    struct asked *asked = &hold->unlocked.asked[agent];
-    uint32_t incarnation = w->agents[agent].incarnation;
-    if (asked->round == order->ref.round && asked->incarnation == incarnation)
-        return; /* A master is asked once more in the same round. */
-    *asked = (struct asked){order->ref.round, incarnation, w->now};
-}
-
 void unlocked_renewed(struct world *w, uint8_t agent, struct hold *hold)
 {
     struct unlocked *unlocked = &hold->unlocked;
     uint16_t relied_on = unlocked->relied_on;
     /* If the master has forgotten the tombstone, the hold may be back beside the next one (R7). */
     for (uint8_t m = 0; m < w->options.masters; m++)
-        if (unlocked->deleted_at[m] < unlocked->asked[agent].sent_at &&
+        if (unlocked->deleted_at[m] < hold->tenures[agent].asked.sent_at &&
             master_has_tombstone(w, m, hold->key, hold->token.random))
             unlocked->relied_on &= (uint16_t) ~(1u << m);
     if (relied_on == 0 || unlocked->relied_on != 0)

@@ -278,6 +278,17 @@ static void reply(enum op op, master_set masters, enum vote vote)
     reply_with(op, masters, with);
 }
 
+/* Returns the masters to which a command has just gone; 0: it was not sent. */
+static inline master_set sent_to(enum op op)
+{
+    for (size_t i = 0; i < rig.count; i++) {
+        const struct record *r = &rig.records[i];
+        if (!r->expected && r->effect.kind == EFFECT_SEND && r->effect.send.op == op)
+            return r->effect.send.masters;
+    }
+    return 0;
+}
+
 static void expect_send(enum op op, master_set masters)
 {
     for (size_t i = 0; i < rig.count; i++) {
@@ -317,6 +328,18 @@ static void expect_confirmed(uint32_t request, enum answer answer)
     expect_send(OP_RENEW, ALL);
     reply(OP_RENEW, ALL, VOTE_YES);
     expect_answer(request, answer);
+}
+
+/* R24: a renewal. Masters that do not count are asked for their vote. */
+static inline void expect_renewal(master_set counted, master_set uncounted)
+{
+    expect_send(OP_RENEW, counted);
+    expect_send(OP_RESUME, uncounted);
+}
+
+static inline void find_without_vote(enum op op, master_set masters)
+{
+    reply_with(op, masters, (struct event_reply){.vote = VOTE_GUARDED, .occupant.left_ms = -1});
 }
 
 static void expect_trace(enum trace_kind kind)

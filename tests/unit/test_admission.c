@@ -303,6 +303,31 @@ Test(admission, r16_while_keys_wait_a_quarter_is_left_to_guests)
     expect_guests(2, 1);
 }
 
+/* Replies come many at a time. The places that become free in one iteration are for the keys that
+ * wait, which take them at its end. */
+Test(admission, r16_no_guest_takes_the_place_of_a_key_that_waits)
+{
+    begin_with_rounds(8, 8);
+    static const char *const keys[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "l", "m"};
+    struct send_item rounds_of_keys[8];
+    for (uint32_t i = 0; i < 12; i++)
+        acquire(i + 1, keys[i]);
+    for (uint32_t i = 0; i < 8; i++)
+        rounds_of_keys[i] = expect_round_of(keys[i]);
+    for (uint32_t request = 20; request < 22; request++)
+        read_key(request, "k"), expect_send(OP_READ, ALL);
+    rig.holds_back = true;
+    for (uint32_t i = 0; i < 4; i++)
+        answer_round(rounds_of_keys[i], ALL, VOTE_YES), expect_answer(i + 1, ANSWER_GRANTED);
+    read_key(22, "k");
+    expect_guests(2, 1);
+    step((struct event){.kind = EVENT_FLUSH});
+    expect_round_of("i"); /* one call for all four */
+    expect_nothing();
+    expect_rounds(8, 0);
+    expect_guests(2, 1);
+}
+
 /* R16: beyond their quarter guests use the rest of the limit, and no more. */
 Test(admission, r16_rounds_and_guests_share_the_limit)
 {

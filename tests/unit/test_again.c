@@ -164,6 +164,7 @@ Test(again, r9_an_owner_keeps_its_place)
     acquire_as(2, "k", .wait_ms = 5000);
     release(3, "k", token);
     expect_send(OP_RELEASE, ALL);
+    let_time_pass_until(OP_ACQUIRE, 10);
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
@@ -224,6 +225,7 @@ Test(again, r9_an_owner_does_not_pass_the_repeat_of_an_older_waiter)
     expect_answer(2, ANSWER_SUPERSEDED);
     release(3, "k", token);
     expect_send(OP_RELEASE, ALL);
+    let_time_pass_until(OP_ACQUIRE, 10);
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
     expect_answer(4, ANSWER_GRANTED);

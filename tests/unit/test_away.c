@@ -57,10 +57,19 @@ static void be_away(void)
         at_ms(ms), renewal(0x1e, 0);
 }
 
+/* Master 0 is back without the key. It says so, and a quorum confirms the token 250 ms later: after
+ * the time of a release. */
+static void come_back(int64_t ms)
+{
+    at_ms(ms), renewal(0x1e, 0x01);
+    at_ms(ms + 250), renewal(0x1e, 0x01);
+}
+
 Test(away, who_comes_back_is_repaired_and_counts_from_the_next_renewal)
 {
     begin_hold();
     be_away();
+    come_back(12500);
     at_ms(13000), renew(30, "k", token);
     expect_send(OP_RENEW, 0x1e);
     expect_send(OP_REPAIR, 0x01);
@@ -88,7 +97,12 @@ Test(away, a_watchdog_mends_without_waiting_for_its_turn)
         expect_send(OP_RENEW, ALL);
         reply(OP_RENEW, 0x1c, VOTE_YES), reply(OP_RENEW, 0x02, VOTE_YES);
     }
-    let_time_pass_until(OP_REPAIR, 3334);
+    for (int i = 0; i < 2; i++) { /* It has no key, and the others show that the hold goes on. */
+        let_time_pass_until(OP_RENEW, i == 0 ? 3334 : 1000);
+        expect_send(OP_RENEW, ALL);
+        reply(OP_RENEW, 0x1e, VOTE_YES), reply(OP_RENEW, 0x01, VOTE_ABSENT);
+    }
+    let_time_pass_until(OP_REPAIR, 500);
     expect_send(OP_RENEW, 0x1e);
     expect_send(OP_REPAIR, 0x01);
     reply(OP_RENEW, 0x1e, VOTE_YES), reply(OP_REPAIR, 0x01, VOTE_REPAIRED);
@@ -130,7 +144,9 @@ Test(away, all_in_turn_cost_no_hold)
     for (uint8_t m = 0; m < 5; m++) {
         for (int i = 0; i < 4; i++)
             at_ms(ms += 3000), renewal(ALL & (master_set) ~(1u << m), 0);
-        at_ms(ms += 1000), repair((master_set)(1u << m), VOTE_REPAIRED);
+        for (int i = 0; i < 2; i++)
+            at_ms(ms += 250), renewal(ALL & (master_set) ~(1u << m), (master_set)(1u << m));
+        at_ms(ms += 500), repair((master_set)(1u << m), VOTE_REPAIRED);
         at_ms(ms += 1000), renewal(ALL, 0);
     }
     cr_assert_eq(confirmed(), 5);
@@ -220,21 +236,64 @@ Test(away, the_lease_is_the_longest_that_was_confirmed)
 }
 
 /* A released hold must not come back (R7). Before a key that may have been deleted is created anew,
- * a quorum must have confirmed the token. That round must have been sent after the lease was over,
- * and after any release of that time was decided. */
+ * a quorum must have confirmed the token. That round must have been sent after the key was seen to
+ * be gone, and after any release of that time was decided. */
 Test(away, nothing_is_repaired_before_a_quorum_has_shown_that_it_goes_on)
 {
     begin_hold();
     at_ms(9000), renewal(0x1e, 0);
     at_ms(10401), renewal(0x1e, 0x01); /* the last quorum was before that */
-    at_ms(10453), renewal(0x1e, 0x01); /* sent 250 ms after it was over: a release's time */
-    at_ms(10454), repair(0x01, VOTE_REPAIRED);
+    at_ms(10651), renewal(0x1e, 0x01); /* sent 250 ms after it was seen: a release's time */
+    at_ms(10652), repair(0x01, VOTE_REPAIRED);
+}
+
+/* The key may live longer than the lease that this agent knows. A release at another
+ * agent may find it there, after the rounds that a quorum confirmed here. So the end of that lease
+ * proves nothing about the key (R7). */
+static void release_elsewhere_after_the_lease(void)
+{
+    be_away();
+    at_ms(13000), renew(30, "k", token); /* 0 and 1 confirmed a DELETE at 12,900 ms. */
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x01, VOTE_ABSENT);
+    reply(OP_RENEW, 0x1c, VOTE_YES); /* The rest of the DELETE is in flight. */
+    expect_answer(30, ANSWER_RENEWED);
+    reply(OP_RENEW, 0x02, VOTE_ABSENT);
+    at_ms(13250), renewal(0x1c, 0x03);
+    at_ms(13300), renew(31, "k", token);
+    expect_send(OP_RENEW, ALL); /* 1 denies within its lease. */
+    reply(OP_RENEW, 0x0e, VOTE_ABSENT);
+    expect_answer(31, ANSWER_LOCK_LOST);
+    cr_assert_eq(rig.answer.reason, REASON_GONE);
+}
+
+Test(away, a_key_that_lived_longer_by_a_lost_reply_is_not_brought_back)
+{
+    begin_hold();
+    at_ms(2000), renew(29, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x1e, VOTE_YES), reply(OP_RENEW, 0x01, VOTE_UNKNOWN);
+    expect_answer(29, ANSWER_RENEWED);
+    release_elsewhere_after_the_lease();
+}
+
+Test(away, a_key_that_lived_longer_by_another_agents_ttl_is_not_brought_back)
+{
+    requests = 0;
+    begin_five();
+    token = (struct token){.random = {7}, .fence = 77};
+    renew_as(29, "k", token, .ttl_ms = 10000); /* At the agent that granted it: a minute. */
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(29, ANSWER_RENEWED);
+    release_elsewhere_after_the_lease();
 }
 
 Test(away, a_quorum_of_too_early_a_round_shows_nothing)
 {
     begin_hold();
     at_ms(9000), renewal(0x1e, 0);
+    at_us(LATE_US), renewal(0x1e, 0x01);
     at_us(LATE_US + 249999), renewal(0x1e, 0x01);
     at_us(LATE_US + 400000), renewal(0x1e, 0x01);
     at_us(LATE_US + 500000), repair(0x01, VOTE_REPAIRED);
@@ -263,6 +322,7 @@ Test(away, another_holders_key_is_asked_again)
 {
     begin_hold();
     be_away();
+    come_back(12500);
     at_ms(13000), repair(0x01, VOTE_TAKEN);
     at_ms(16000), repair(0x01, VOTE_FOREIGN);
     cr_assert_eq(confirmed(), 4);
@@ -278,11 +338,10 @@ Test(away, a_key_that_is_there_after_all_counts_at_once)
     begin_hold();
     be_away();
     at_ms(13000), renew(30, "k", token);
-    expect_send(OP_RENEW, 0x1e);
-    expect_send(OP_REPAIR, 0x01);
-    reply(OP_REPAIR, 0x01, VOTE_YES);
-    reply(OP_RENEW, 0x06, VOTE_YES);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x07, VOTE_YES);
     expect_answer(30, ANSWER_RENEWED);
+    cr_assert_eq(confirmed(), 5);
 }
 
 Test(away, confirmed_counts_no_master_that_denies)
@@ -388,8 +447,11 @@ Test(away, the_watchdog_repairs_by_itself)
                       op_name(r->effect.send.op));
             repaired = repaired || r->effect.send.op == OP_REPAIR;
             expect_send(r->effect.send.op, r->effect.send.masters);
-            reply(r->effect.send.op, r->effect.send.masters,
-                  r->effect.send.op == OP_REPAIR ? VOTE_REPAIRED : VOTE_YES);
+            reply(r->effect.send.op, r->effect.send.masters & 0x1e, VOTE_YES);
+            reply(r->effect.send.op, r->effect.send.masters & 0x01,
+                  repaired    ? VOTE_REPAIRED
+                  : ms < 3000 ? VOTE_YES
+                              : VOTE_ABSENT);
         }
         rig.count = 0;
         cr_assert(is_listed("k"));

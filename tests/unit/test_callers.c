@@ -96,6 +96,85 @@ Test(bound, d3_what_the_end_of_the_agent_has_ended_is_lost_for_a_put)
     expect_nothing();
 }
 
+/* Ends the connection of a bound hold, and returns the token of the hold. The agent's own release
+ * is in flight. Another agent may have adopted the hold. */
+static struct token end_connection(void)
+{
+    begin_five();
+    struct token token = hold_as("k", .bound = true, .ttl_ms = 10000);
+    at_ms(1000), step_lock(EVENT_UNDELIVERED, rig.answer.lock);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert_not(rig.sent[OP_RELEASE].asked);
+    return token;
+}
+
+/* D3.4: the agent's own release leaves a hold alone that another agent has adopted. A DELETE
+ * deletes it there as well. */
+Test(bound, d3_a_delete_beside_the_agents_own_release_asks_the_masters)
+{
+    static const struct {
+        enum vote vote;
+        enum answer answer;
+    } cases[] = {{VOTE_YES, ANSWER_RELEASED},
+                 {VOTE_ABSENT, ANSWER_NOT_HELD},
+                 {VOTE_TAKEN, ANSWER_TOKEN_MISMATCH},
+                 {VOTE_UNKNOWN, ANSWER_QUORUM_UNAVAILABLE}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct token token = end_connection();
+        const struct send_item own = rig.sent[OP_RELEASE];
+        release(1, "k", token);
+        expect_send(OP_RELEASE, ALL);
+        cr_assert(rig.sent[OP_RELEASE].asked);
+        const struct send_item asked = rig.sent[OP_RELEASE];
+        rig.sent[OP_RELEASE] = own;
+        reply(OP_RELEASE, ALL, VOTE_MOVED);
+        expect_nothing();
+        rig.sent[OP_RELEASE] = asked;
+        reply(OP_RELEASE, 0x03, cases[i].vote);
+        expect_nothing();
+        reply(OP_RELEASE, 0x04, cases[i].vote);
+        expect_answer(1, cases[i].answer);
+    }
+}
+
+/* D3.4: the agent cannot know whether the hold goes on at another one. */
+Test(bound, d3_a_put_beside_the_agents_own_release_is_not_told_that_it_is_not_held)
+{
+    struct token token = end_connection();
+    renew(1, "k", token);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    expect_nothing();
+}
+
+Test(bound, d3_nor_is_a_put_that_waits_when_the_agent_begins_its_release)
+{
+    begin_five();
+    struct token token = hold_as("k", .bound = true, .ttl_ms = 10000);
+    const struct lock_ref lock = rig.answer.lock;
+    at_ms(1000), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    step_lock(EVENT_UNDELIVERED, lock);
+    expect_send(OP_RELEASE, ALL);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    expect_nothing();
+}
+
+/* D3.4: the agent releases the hold for a DELETE. That it knows itself. */
+Test(bound, d3_a_put_beside_the_release_for_a_delete_is_not_held)
+{
+    begin_five();
+    struct token token = hold_as("k", .bound = true, .ttl_ms = 10000);
+    release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    renew(2, "k", token);
+    expect_answer(2, ANSWER_NOT_HELD);
+    release(3, "k", token);
+    expect_nothing(); /* It waits for the same release. */
+    reply(OP_RELEASE, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+    expect_answer(3, ANSWER_RELEASED);
+}
+
 /* A renewal is reported with its new validity. */
 Test(bound, a_renewal_tells_the_new_validity)
 {
@@ -379,9 +458,11 @@ Test(retry, d3_takes_over_the_wait)
     expect_answer(4, ANSWER_IDEMPOTENCY_MISMATCH);
     release(5, "k", token);
     expect_send(OP_RELEASE, ALL);
+    let_time_pass_until(OP_ACQUIRE, 10);
     expect_send(OP_ACQUIRE, ALL);
     /* its round is out */
-    at_ms(51), acquire_as(6, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
+    at_us(rig.now_us + 1000),
+        acquire_as(6, "k", .ttl_ms = 10000, .wait_ms = 60000, .idempotency = first_key);
     expect_answer(3, ANSWER_SUPERSEDED);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
     expect_answer(6, ANSWER_GRANTED);
@@ -458,8 +539,8 @@ static void begin_undelivered(void)
     expect_send(OP_RELEASE, ALL);
 }
 
-/* The agent ends, and has begun to release the hold. A DELETE waits for the masters as by token. */
-Test(retry, d3_a_release_of_what_the_agent_releases)
+/* The agent ends, and has begun to release the hold. Then the DELETE comes. */
+static void release_what_the_agent_releases(void)
 {
     begin_five();
     hold_as("k", .ttl_ms = 10000, .idempotency = first_key);
@@ -467,11 +548,26 @@ Test(retry, d3_a_release_of_what_the_agent_releases)
     at_ms(1);
     expect_send(OP_RELEASE, ALL);
     release_by(2, "k", first_key);
+}
+
+/* A DELETE waits for the masters as by token. */
+Test(retry, d3_a_release_of_what_the_agent_releases)
+{
+    release_what_the_agent_releases();
     expect_nothing();
     reply(OP_RELEASE, 0x03, VOTE_YES);
     expect_nothing();
     reply(OP_RELEASE, 0x04, VOTE_YES);
     expect_answer(2, ANSWER_RELEASED);
+}
+
+/* D3.4: before the end, another agent had adopted the hold, and has it still. */
+Test(retry, d3_a_release_of_what_the_agent_releases_and_another_has)
+{
+    release_what_the_agent_releases();
+    reply(OP_RELEASE, 0x03, VOTE_YES);
+    reply(OP_RELEASE, 0x1c, VOTE_MOVED);
+    expect_answer(2, ANSWER_QUORUM_UNAVAILABLE);
 }
 
 /* Its grant did not arrive, its release is in flight, and the POST was sent once more. A DELETE
@@ -770,6 +866,57 @@ Test(lock_delay, r15_within_max_ttl_after_a_reload)
     release(3, "k", token);
     expect_send(OP_HANDOVER, ALL);
     cr_assert_eq(rig.sent[OP_HANDOVER].ttl_ms, 60000);
+}
+
+/* Begins with a lost hold of ttl 50 s, or of max_ttl if that is TTL_MS_MAX. The policy has got a
+ * lock_delay of 40 s since the grant, with which a lease of the policy's ttl is within max_ttl. */
+static struct token lose_and_reload(uint32_t max_ttl_ms)
+{
+    uint32_t ttl_ms = max_ttl_ms == TTL_MS_MAX ? TTL_MS_MAX : 50000;
+    prepare(5);
+    rig.config.max_ttl_ms = max_ttl_ms;
+    rig.policy.max_hold_ms = 3 * TTL_MS_MAX;
+    begin();
+    struct token token = hold_as("k", .ttl_ms = ttl_ms, .renew = RENEW_AGENT);
+    rig.policy.lock_delay_ms = 40000;
+    core_set_policies(rig.core, &rig.policy, 1);
+    at_ms((int64_t)ttl_ms * 92 / 100); /* Its lost margin is a tenth. */
+    expect_lost(REASON_QUORUM_LOST);
+    rig.count = 0;
+    return token;
+}
+
+/* R15: the hold is taken back with the delay of the new policy, and with the ttl of the old one. */
+Test(lock_delay, r15_an_adoption_back_stays_within_max_ttl_after_a_reload)
+{
+    struct token token = lose_and_reload(/* max_ttl_ms= */ 60000);
+    renew(1, "k", token);
+    expect_send(OP_ADOPT, ALL);
+    cr_assert_eq(rig.sent[OP_ADOPT].ttl_ms, 60000);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(rig.answer.hold.ttl_ms, 50000);
+}
+
+/* R15: a repair asks for the same lease, and has no lease above TTL_MS_MAX to ask for. */
+Test(lock_delay, r15_a_repair_after_an_adoption_back_stays_within_max_ttl)
+{
+    struct token token = lose_and_reload(TTL_MS_MAX);
+    renew(1, "k", token);
+    expect_send(OP_ADOPT, ALL);
+    cr_assert_eq(rig.sent[OP_ADOPT].ttl_ms, TTL_MS_MAX);
+    reply(OP_ADOPT, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    reply(OP_ADOPT, 0x18, VOTE_ABSENT);
+    at_ms(rig.now_us / 1000 + 1000), renew(2, "k", token);
+    expect_renewal(0x07, 0x18);
+    reply(OP_RESUME, 0x18, VOTE_ABSENT);
+    reply(OP_RENEW, 0x07, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    renew(3, "k", token);
+    expect_send(OP_RENEW, 0x07);
+    expect_send(OP_REPAIR, 0x18);
+    cr_assert_leq(rig.sent[OP_REPAIR].ttl_ms, TTL_MS_MAX);
 }
 
 /* R15: together they stay within max_ttl, which the restart guard counts on. */

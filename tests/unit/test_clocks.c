@@ -91,6 +91,25 @@ Test(clocks, r14_a_short_pause_takes_its_time_from_the_validity_and_renews)
     cr_assert_eq(listed_until_us("k"), 1000000 + 10000000 - 102000);
 }
 
+/* D8.3: another process of this agent must not promise the time that was taken off. */
+Test(clocks, r14_a_shortened_validity_is_noted_in_the_journal)
+{
+    prepare(5);
+    rig.config.journal = true;
+    begin();
+    read_all(ALL, 0);
+    hold_as("k", .ttl_ms = 10000);
+    rig.count = 0;
+    at_ms(1000), read_all(ALL, 3000000);
+    at_ms(1001);
+    int64_t noted_us = 0;
+    for (size_t i = 0; i < rig.count; i++)
+        if (rig.records[i].effect.kind == EFFECT_HOLD)
+            noted_us = rig.records[i].effect.hold.hold.valid_until.us - rig.epoch_us;
+    cr_assert_gt(noted_us, 0, "it was not noted");
+    cr_assert_eq(noted_us, listed_until_us("k"));
+}
+
 Test(clocks, r14_one_master_that_jumps_shortens_nothing_where_others_keep_time)
 {
     begin_five();
@@ -144,10 +163,10 @@ Test(clocks, r14_a_key_that_does_not_count_backs_no_validity)
     reply_with(OP_ACQUIRE, 0x07, (struct event_reply){.vote = VOTE_YES, .is_native = true});
     expect_answer(1, ANSWER_GRANTED);
     at_ms(10), renew(2, "k", rig.answer.hold.token);
-    expect_send(OP_RENEW, ALL);
+    expect_renewal(0x07, 0x18);
     reply(OP_RENEW, 0x07, VOTE_YES);
     expect_answer(2, ANSWER_RENEWED);
-    reply(OP_RENEW, 0x18, VOTE_YES);
+    find_without_vote(OP_RESUME, 0x18);
     at_ms(1000), read_as(2, 60000000, 500, 500);
     expect_lost(REASON_CLOCK_STOPPED);
 }

@@ -106,6 +106,9 @@ Test(config_layout, r23_the_spread_over_groups_is_part_of_the_layout)
     static const char two[] = ONE ", other: {masters: [redis://d:1]}";
     expect_layout(two, POLICIES("{match: 'a*', group: other}"),
                   "w2 2 lock:=a*~mutex@other;*~mutex@main" MASTERS);
+    /* The quorum is that of the policies which use the group. */
+    expect_layout(two, POLICIES("{match: 'a*', group: other}, {match: '*', algorithm: multilock}"),
+                  "w2 3 lock:=a*~mutex@other;*~mutex+multilock@main" MASTERS);
     expect_layout(two, POLICIES("{match: '*', groups: [other, main]}"),
                   "w2 2 lock:=mutex@main@other" MASTERS);
     expect_layout(two, POLICIES("{match: 'a*', group: other, prefix: 'o:'}"),
@@ -146,6 +149,29 @@ Test(config_layout, r23_a_layout_that_is_too_long_is_refused)
     char *said = messages();
     cr_expect_not_null(strstr(said, "have more than 4096 bytes together; allowed: "), "%s", said);
     free(said);
+}
+
+/* R23: the two groups of one agent would refuse each other on c. */
+Test(config_layout, r23_a_master_of_two_groups_is_refused_if_they_share_a_prefix)
+{
+    static const char groups[] =
+        "redis: {groups: {" ONE ", extra: {masters: [redis://c:1, redis://d:1, redis://e:1]}}}\n";
+    static const struct {
+        const char *extra;
+        bool fine;
+    } cases[] = {{"group: extra", false}, {"group: extra, prefix: 'x:'", true}};
+    for (size_t i = 0; i < 2; i++) {
+        char yaml[1024];
+        snprintf(yaml, sizeof(yaml),
+                 "%spolicies: [{match: 'x/*', %s}, {match: '*', group: main}]\n", groups,
+                 cases[i].extra);
+        cr_assert_eq(load_text(yaml, &config), cases[i].fine, "%s", yaml);
+        char *said = messages();
+        cr_expect_eq(strstr(said, "as well, and both groups have locks with the same prefix") ==
+                         NULL,
+                     cases[i].fine, "%s", said);
+        free(said);
+    }
 }
 
 Test(config_layout, r23_a_group_without_policies_has_a_layout)

@@ -110,6 +110,48 @@ Test(release, r6_a_quorum_is_owed_until_so_many_have_confirmed)
     expect_answer(1, ANSWER_RELEASED);
 }
 
+/* Four masters are owed a release, but no lock's release is owed to a quorum. */
+Test(release, r6_debts_of_several_locks_do_not_add_up)
+{
+    begin_five();
+    struct token one = hold("one"), two = hold("two");
+    release(1, "one", one);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+    release(2, "two", two);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x1c, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    cr_assert_not(core_owes_quorum(rig.core));
+}
+
+/* R12, R6: a master that was not needed keeps the number that it gave itself. It still has the key,
+ * so this is no release, and no denial either. */
+Test(release, r6_a_key_with_another_number_stays_owed)
+{
+    begin_five();
+    struct token token = hold("k");
+    struct event_reply other = {.vote = VOTE_MISNUMBERED, .fence = token.fence + 5};
+    release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply_with(OP_RELEASE, 0x03, other);
+    expect_nothing();
+    reply(OP_RELEASE, 0x18, VOTE_YES);
+    expect_nothing();
+    reply_with(OP_RELEASE, 0x04, other);
+    expect_answer(1, ANSWER_RELEASE_PENDING); /* as if these three had not answered */
+    for (uint8_t m = 0; m < 5; m++)
+        cr_assert_eq(core_stats(rig.core)->debt[0][m], m < 3, "master %u", m);
+    reply_with(OP_RELEASE, 0x01, other); /* late */
+    at_ms(400);
+    expect_nothing(); /* It is asked again no sooner than after silence. */
+    let_time_pass_until(OP_RELEASE, 2000);
+    expect_send(OP_RELEASE, 0x07);
+    reply(OP_RELEASE, 0x07, VOTE_YES);
+    cr_assert_eq(core_stats(rig.core)->debt[0][0], 0);
+}
+
 Test(release, r10_a_wrong_token_releases_nothing)
 {
     begin_five();
@@ -168,14 +210,41 @@ Test(adoption, goes_on_where_a_quorum_stores_token_and_number)
               /* The keys of 2 and 3 may have been released elsewhere. This PUT shows that they were
                * not. */
               old_token);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x0c, VOTE_ABSENT);
+    expect_renewal(0x13, 0x0c);
+    reply(OP_RESUME, 0x0c, VOTE_ABSENT);
     reply(OP_RENEW, 0x13, VOTE_YES);
     expect_answer(2, ANSWER_RENEWED);
     renew(2, "k", old_token);
     expect_send(OP_RENEW, 0x13);
     expect_send(OP_REPAIR, 0x0c);
     expect_nothing();
+}
+
+/* D3.4: a PUT that comes while the adoption is in flight has its own terms, by a further round. */
+Test(adoption, d3_a_put_that_joins_has_its_own_terms)
+{
+    for (int i = 0; i < 3; i++) { /* another ttl, another renew, both */
+        uint32_t ttl_ms = i == 1 ? 0 : 30000;
+        enum renew by = i == 0 ? RENEW_UNSET : RENEW_AGENT;
+        begin_five();
+        renew_as(1, "k", old_token, .ttl_ms = 2000, .renew = RENEW_CALLER);
+        expect_send(OP_ADOPT, ALL);
+        renew_as(2, "k", old_token, .ttl_ms = 2000);
+        renew_as(3, "k", old_token, .ttl_ms = ttl_ms, .renew = by);
+        at_ms(5), reply(OP_ADOPT, 0x07, VOTE_YES);
+        expect_answer(1, ANSWER_RENEWED);
+        cr_assert_eq(rig.answer.hold.ttl_ms, 2000);
+        expect_answer(2, ANSWER_RENEWED); /* the same terms */
+        expect_renewal(0x07, 0x18);       /* The others have not answered yet. */
+        cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, i == 1 ? 2000 : 30000);
+        expect_nothing();
+        reply(OP_RENEW, 0x07, VOTE_YES);
+        expect_answer(3, ANSWER_RENEWED);
+        cr_assert_eq(rig.answer.hold.ttl_ms, i == 1 ? 2000 : 30000);
+        cr_assert_eq(rig.answer.hold.renew, i == 0 ? RENEW_CALLER : RENEW_AGENT);
+        at_ms(2500);
+        cr_assert_eq(is_listed("k"), i != 1, "the watchdog of the second one has no answer");
+    }
 }
 
 Test(adoption, another_number_means_that_somebody_held_it_in_between)

@@ -5,15 +5,22 @@ enum { FOLLOWER = 40, A = 0xa0, B = 0xb0 };
 
 TestSuite(follow);
 
-static void begin_following(void)
+/* Follows "k" at the agent of that name. */
+static void begin_following_at(uint32_t agent)
 {
     prepare(5);
+    rig.config.agent = agent;
     begin();
     struct event event = {.kind = EVENT_READ};
     event.read = (struct event_read){.request = FOLLOWER, .key = text("k"), .follows = true};
     step(event);
     expect_channel(EFFECT_WATCH);
     expect_send(OP_READ, ALL);
+}
+
+static void begin_following(void)
+{
+    begin_following_at(0);
 }
 
 static void masters_show(master_set masters, uint32_t agent, uint64_t fence, int64_t left_ms,
@@ -270,9 +277,9 @@ Test(follow, an_own_hold_is_told_at_once)
     cr_assert_gt(expect_line(KEY_HELD).occupant.fence, token.fence);
 }
 
-static struct effect_followed own_hold_is_told(uint32_t request)
+static struct effect_followed own_hold_is_told(uint32_t request, uint32_t ttl_ms)
 {
-    acquire_with(request, "k", (struct event_acquire){.label = text("me")});
+    acquire_with(request, "k", (struct event_acquire){.label = text("me"), .ttl_ms = ttl_ms});
     expect_send(OP_ACQUIRE, ALL);
     reply(OP_ACQUIRE, ALL, VOTE_YES);
     expect_answer(request, ANSWER_GRANTED);
@@ -288,11 +295,26 @@ Test(follow, an_own_hold_is_looked_at)
     begin_following();
     reply(OP_READ, ALL, VOTE_ABSENT);
     expect_line(KEY_FREE);
-    own_hold_is_told(1);
+    own_hold_is_told(1, 10000);
     cr_assert_leq(next_look_ms(), FOLLOW_HELD_MS_MAX);
     reply(OP_READ, ALL, VOTE_ABSENT);
     cr_assert_not(expect_line(KEY_FREE).here);
     expect_nothing();
+}
+
+/* Its key stays until its validity is over, and looks the same at the masters. */
+Test(follow, an_own_hold_that_is_lost_is_not_here_any_more)
+{
+    begin_following_at(B);
+    reply(OP_READ, ALL, VOTE_ABSENT);
+    expect_line(KEY_FREE);
+    struct effect_followed line = own_hold_is_told(1, 1000);
+    at_us(rig.answer.hold.valid_until.us - rig.epoch_us - 5000);
+    expect_lost(REASON_EXPIRED);
+    let_time_pass_until(OP_READ, 300);
+    expect_send(OP_READ, ALL);
+    reply_with(OP_READ, ALL, (struct event_reply){.vote = VOTE_YES, .occupant = line.occupant});
+    cr_assert_not(expect_line(KEY_HELD).here);
 }
 
 /* C19: of a hold of this agent no smaller number is told than before. */
@@ -304,7 +326,7 @@ Test(follow, c19_a_smaller_own_number_is_not_told)
     next_look_ms();
     reply(OP_READ, ALL, VOTE_ABSENT);
     expect_line(KEY_FREE);
-    cr_assert_eq(own_hold_is_told(1).occupant.fence, 0u);
+    cr_assert_eq(own_hold_is_told(1, 10000).occupant.fence, 0u);
 }
 
 /* A waiter and the follower share one subscription, which lasts as long as either. */

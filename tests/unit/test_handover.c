@@ -203,6 +203,30 @@ Test(handover, r9_where_nobody_else_waits_it_goes_on)
         token = hand_on(token, heir, 0);
 }
 
+/* R9: an attempt before the grant found no quorum. A wait that ends beside the hand-over is told
+ * that the lock is held. */
+Test(handover, r9_a_wait_that_ends_beside_it_is_not_told_of_an_old_failure)
+{
+    prepare(5);
+    rig.policy.handover_max = 16;
+    begin();
+    acquire_as(1, "k", .wait_ms = 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    at_ms(60); /* no master answers */
+    rig.count = 0;
+    let_time_pass_until(OP_ACQUIRE, 1000);
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    at_ms(2000), acquire_as(2, "k", .wait_ms = 60000);
+    acquire_as(3, "k", .wait_ms = 100);
+    at_ms(2080), release(4, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    at_ms(2100);
+    expect_answer(3, ANSWER_WAIT_TIMEOUT);
+}
+
 Test(handover, a_draining_agent_hands_nothing_over)
 {
     struct token token = begin_handing(16, 1);
@@ -301,6 +325,20 @@ Test(turns, r9_who_has_waited_for_longest_comes_first)
     cr_assert_geq(pause_after_message_us(3), A_TURN_US); /* one is ahead still */
     for (int i = 0; i < 5; i++)
         cr_assert_leq(pause_after_message_us(3), NO_TURN_US);
+}
+
+/* R9, C11: an agent that hands nothing over does not take the key again before others can. */
+Test(turns, r9_without_hand_overs_a_turn_ends_with_each_hold)
+{
+    struct token token = begin_handing(0, 2);
+    at_ms(10), release(63, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(63, ANSWER_RELEASED);
+    int64_t released_us = rig.now_us;
+    let_time_pass_until(OP_ACQUIRE, 200);
+    expect_send(OP_ACQUIRE, ALL);
+    cr_assert_geq(rig.now_us - released_us, 1000);
 }
 
 Test(turns, r9_the_line_is_as_long_as_there_are_agents)

@@ -18,12 +18,24 @@ static struct token hold_unheard_by_0(enum vote vote)
     return rig.answer.hold.token;
 }
 
+/* The reply of masters that are asked for their vote (R24), and of others. */
+static void extended(master_set masters, enum vote vote, master_set by_vote)
+{
+    if ((masters & by_vote) != 0)
+        reply(OP_RESUME, masters & by_vote, vote);
+    if ((masters & (master_set)~by_vote) != 0)
+        reply(OP_RENEW, masters & (master_set)~by_vote, vote);
+}
+
 static void renewal(struct token token, master_set yes, master_set absent)
 {
     renew(2, "k", token);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, absent, VOTE_ABSENT);
-    reply(OP_RENEW, yes, VOTE_YES);
+    const master_set by_vote = sent_to(OP_RESUME);
+    expect_send(OP_RENEW, ALL & (master_set)~by_vote);
+    if (by_vote != 0)
+        expect_send(OP_RESUME, by_vote);
+    extended(absent, VOTE_ABSENT, by_vote);
+    extended(yes, VOTE_YES, by_vote);
     expect_answer(2, ANSWER_RENEWED);
     expect_nothing();
 }
@@ -436,11 +448,10 @@ Test(interplay, r7_after_an_adoption_back_nothing_is_known_of_who_does_not_confi
     struct token token = hold_as("k", .ttl_ms = 10000);
     for (int64_t ms = 3000; ms <= 12000; ms += 3000)
         at_ms(ms), renewal(token, 0x1e, 0);
+    at_ms(12500), renewal(token, 0x1e, 0x01);
     at_ms(13000), renew(1, "k", token);
-    expect_send(OP_RENEW, 0x1e);
-    expect_send(OP_REPAIR, 0x01);
-    reply(OP_REPAIR, 0x01, VOTE_MOVED);
-    reply(OP_RENEW, 0x1e, VOTE_MOVED);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, ALL, VOTE_MOVED);
     expect_send(OP_ADOPT, ALL);
     reply(OP_ADOPT, 0x01, VOTE_ABSENT);
     reply(OP_ADOPT, 0x1e, VOTE_YES);
@@ -465,7 +476,7 @@ Test(interplay, r7_a_late_no_to_the_acquire_is_one)
     reply(OP_RAISE, 0x0c, VOTE_YES);
     expect_answer(1, ANSWER_GRANTED);
     at_ms(1000), renew(2, "k", rig.answer.hold.token);
-    expect_send(OP_RENEW, 0x1e); /* 4 did not reply */
+    expect_renewal(0x0e, 0x10); /* 4 did not reply */
     expect_send(OP_REPAIR, 0x01);
 }
 
@@ -610,4 +621,41 @@ Test(interplay, r12_a_wild_number_in_a_renewal_spoils_no_vote)
     expect_send(OP_RENEW, ALL);
     reply_with(OP_RENEW, ALL, (struct event_reply){.vote = VOTE_YES, .fence = LIMIT_FENCE});
     expect_answer(1, ANSWER_RENEWED);
+}
+
+/* D8.2: an adoption ends the attempt of a caller that waits here. Nothing else would answer it
+ * while the agent drains. */
+Test(interplay, d8_a_waiter_whose_attempt_gives_way_is_refused_while_the_agent_drains)
+{
+    struct token other = {.random = {7}, .fence = PROPOSAL};
+    begin_five();
+    acquire_as(1, "k", .wait_ms = 60000);
+    expect_send(OP_ACQUIRE, ALL);
+    renew(2, "k", other);
+    expect_send(OP_ADOPT, ALL);
+    step((struct event){.kind = EVENT_DRAIN});
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    at_us(rig.now_us);
+    expect_answer(1, ANSWER_DRAINING);
+}
+
+/* D8.2: an agent grants and adopts nothing after its end, because nothing would renew it. */
+Test(interplay, d8_nothing_is_granted_after_the_end)
+{
+    struct token other = {.random = {7}, .fence = PROPOSAL};
+    begin_five();
+    acquire_as(1, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, ALL);
+    renew(2, "other", other);
+    expect_send(OP_ADOPT, ALL);
+    step((struct event){.kind = EVENT_DRAIN});
+    step((struct event){.kind = EVENT_END, .end.release = true});
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_DRAINING);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_QUORUM_UNAVAILABLE);
+    cr_assert_not(is_listed("k"));
+    cr_assert_not(is_listed("other"));
 }

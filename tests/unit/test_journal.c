@@ -1,6 +1,7 @@
 /* The journal's file: the next process of the same boot finds all that was written, and nothing
  * more. */
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -295,6 +296,7 @@ Test(journal, a_file_that_was_cut_short)
     cr_assert_eq(truncate(stage.path, 3 * CELL - 100), 0);
     open_it(), read_again();
     cr_assert_eq(stage.count, 1);
+    cr_assert_eq(stage.found.refused, 1, "the cell that was cut");
     journal_close(stage.journal);
     cr_assert_eq(truncate(stage.path, 40), 0);
     open_it(), read_again();
@@ -488,10 +490,12 @@ Test(journal, a_full_volume_is_told)
 {
     open_it(), read_again(), note(0, "a");
     signal(SIGXFSZ, SIG_IGN);
-    struct rlimit limit = {.rlim_cur = 2 * CELL, .rlim_max = 2 * CELL};
+    struct rlimit limit = {.rlim_cur = 2 * CELL + 100, .rlim_max = 2 * CELL + 100};
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     struct effect_hold first = hold_of(0, "a"), second = hold_of(1, "b");
+    errno = ENOTTY; /* The write is short first, then there is no room at all. */
     cr_assert_not(journal_note(stage.journal, &second));
+    cr_assert_eq(errno, ENOSPC, "%s", strerror(errno));
     cr_assert(journal_note(stage.journal, &first));
     restart();
     cr_assert_eq(stage.count, 1);

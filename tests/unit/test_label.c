@@ -192,7 +192,8 @@ Test(label, d3_9_an_adoption_takes_that_of_most_masters)
     adopted(0x06, "new");
     expect_renewed_as(1, "new");
     renew(2, "k", old_token);
-    expect_named(OP_RENEW, ALL, "new");
+    expect_named(OP_RENEW, QUORUM, "new");
+    expect_named(OP_RESUME, 0x18, "new");
 }
 
 /* A master without a label has missed the first one. */
@@ -240,7 +241,8 @@ Test(label, d3_9_a_put_that_joins_an_adoption_is_answered_when_masters_have_its_
     put(2, old_token, "two");
     adopted(QUORUM, "old");
     expect_renewed_as(1, "one");
-    expect_named(OP_RENEW, ALL, "two");
+    expect_named(OP_RENEW, QUORUM, "two");
+    expect_named(OP_RESUME, 0x18, "two");
     reply(OP_RENEW, QUORUM, VOTE_YES);
     expect_renewed_as(2, "two");
 }
@@ -281,7 +283,8 @@ Test(label, d3_9_a_label_that_joins_an_adoption_without_one_is_written)
     adopted(0x01, "new");
     adopted(0x06, "");
     expect_renewed_as(1, "new");
-    expect_named(OP_RENEW, ALL, "new");
+    expect_named(OP_RENEW, QUORUM, "new");
+    expect_named(OP_RESUME, 0x18, "new");
     reply(OP_RENEW, QUORUM, VOTE_YES);
     expect_renewed_as(2, "new");
 }

@@ -248,12 +248,12 @@ Test(native, r24_a_number_of_the_script_after_the_grant_changes_nothing)
     reply(OP_ACQUIRE, 0x01, VOTE_YES);
     expect_nothing();
     at_ms(100), renew(2, "k", rig.answer.hold.token);
-    expect_send(OP_RENEW, ALL);
+    expect_renewal(0x0f, 0x10);
     cr_assert_eq(rig.sent[OP_RENEW].token.fence, native.token.fence);
 }
 
-/* Each of three masters stores another number: the largest is the hold's. */
-/* So no second phase is needed. */
+/* Each of three masters stores another number: the largest is the hold's. So no second phase is
+ * needed. */
 Test(native, r24_all_scripts_after_native_commands_propose_one_number)
 {
     begin_five();
@@ -287,6 +287,45 @@ Test(native, r12_a_script_grants_no_number_0)
 
 /* ---- keys that do not count ---- */
 
+/* A master that has its vote, and the key, grants the lock at that moment. */
+Test(native, r24_a_key_on_a_master_with_its_vote_counts_at_once)
+{
+    begin_five();
+    struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
+    at_ms(100), renew(2, "k", token);
+    expect_renewal(0x07, 0x18);
+    reply(OP_RESUME, 0x18, VOTE_YES);
+    expect_nothing();
+    reply(OP_RENEW, 0x01, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    at_ms(200), renew(3, "k", token);
+    expect_send(OP_RENEW, ALL);
+}
+
+/* R23: a closed group sends no resumption. The hold is renewed there all the same, and the key
+ * counts from the next renewal on. */
+Test(native, r24_a_resumption_that_is_not_sent_is_a_renewal)
+{
+    begin_five();
+    struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
+    at_ms(100), renew(2, "k", token);
+    expect_renewal(0x07, 0x18);
+    reply(OP_RENEW, 0x03, VOTE_YES);
+    reply(OP_RESUME, 0x08, VOTE_NOT_SENT);
+    expect_send(OP_RENEW, 0x08);
+    reply(OP_RENEW, 0x08, VOTE_YES);
+    expect_nothing(); /* two of five count */
+    struct send_item renewal = rig.sent[OP_RENEW];
+    reply(OP_RENEW, 0x04, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+    reply(OP_RESUME, 0x10, VOTE_NOT_SENT); /* also after the round */
+    expect_send(OP_RENEW, 0x10);
+    cr_assert_eq(rig.sent[OP_RENEW].ref.round, renewal.ref.round);
+    reply(OP_RENEW, 0x10, VOTE_YES);
+    at_ms(200), renew(3, "k", token);
+    expect_renewal(0x0f, 0x10);
+}
+
 /* A master that ran the commands without its vote may be the one that forgot. A key that a renewal
  * finds there counts from the next one on, after a round that a quorum won. */
 Test(native, r24_a_key_that_a_renewal_finds_counts_from_the_next_one_on)
@@ -294,8 +333,8 @@ Test(native, r24_a_key_that_a_renewal_finds_counts_from_the_next_one_on)
     begin_five();
     struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
     at_ms(100), renew(2, "k", token);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x18, VOTE_YES);
+    expect_renewal(0x07, 0x18);
+    find_without_vote(OP_RESUME, 0x18);
     reply(OP_RENEW, 0x03, VOTE_YES);
     expect_nothing(); /* two of five count */
     reply(OP_RENEW, 0x04, VOTE_YES);
@@ -314,8 +353,8 @@ Test(native, r24_a_key_that_a_repair_finds_counts_from_the_next_renewal_on)
     struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
     for (uint32_t i = 0; i < 2; i++) { /* The second one proves that it was not released. */
         at_ms(100 + 400 * i), renew(2 + i, "k", token);
-        expect_send(OP_RENEW, ALL);
-        reply(OP_RENEW, 0x18, VOTE_ABSENT);
+        expect_renewal(0x07, 0x18);
+        reply(OP_RESUME, 0x18, VOTE_ABSENT);
         reply(OP_RENEW, 0x07, VOTE_YES);
         expect_answer(2 + i, ANSWER_RENEWED);
     }
@@ -343,33 +382,44 @@ Test(native, r24_a_master_that_had_another_key_is_repaired_at_once)
     reply(OP_ACQUIRE, 0x10, VOTE_BY_SCRIPT);
     expect_nothing();
     at_ms(100), renew(2, "k", token);
-    expect_send(OP_RENEW, 0x17);
+    expect_renewal(0x07, 0x10);
     expect_send(OP_REPAIR, 0x08);
 }
 
 /* R7: the first reply of a master may be to a renewal. The end that native commands named there may
- * be later than that of the renewal, by the spread (100 ms). Only a round that is sent after it and
- * the time of a release (250 ms) proves that a missing key was not released. */
-Test(native, r24_a_key_that_a_renewal_finds_may_live_for_the_spread_longer)
+ * be later than that of the renewal, by the spread (100 ms). So a *no* counts that much longer. */
+static void deny_at(int64_t ms)
 {
-    enum { END_MS = 100 + 10000 + 100 + 103, PROOF_MS = END_MS + 250 };
     begin_five();
     struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
-    static const int64_t rounds_ms[] = {100, 3000, 6000, 9000, PROOF_MS - 3, PROOF_MS - 2};
-    uint32_t request = 1;
+    static const int64_t rounds_ms[] = {100, 3000, 6000, 9000};
     for (unsigned i = 0; i < sizeof(rounds_ms) / sizeof(rounds_ms[0]); i++) {
-        at_ms(rounds_ms[i]), renew(++request, "k", token);
-        expect_send(OP_RENEW, ALL);
-        reply(OP_RENEW, i == 0 ? ALL : 0x07, VOTE_YES);
-        expect_answer(request, ANSWER_RENEWED);
+        at_ms(rounds_ms[i]), renew(2 + i, "k", token);
+        if (i == 0)
+            expect_renewal(0x07, 0x18), reply(OP_RESUME, 0x18, VOTE_YES);
+        else
+            expect_send(OP_RENEW, ALL);
+        reply(OP_RENEW, 0x07, VOTE_YES);
+        expect_answer(2 + i, ANSWER_RENEWED);
     }
-    at_ms(PROOF_MS + 1), renew(++request, "k", token);
-    expect_send(OP_RENEW, ALL); /* It is the proof itself. */
-    reply(OP_RENEW, 0x07, VOTE_YES);
-    expect_answer(request, ANSWER_RENEWED);
-    at_ms(PROOF_MS + 2), renew(++request, "k", token);
-    expect_send(OP_RENEW, 0x07);
-    expect_send(OP_REPAIR, 0x18);
+    at_ms(ms), renew(9, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x19, VOTE_ABSENT);
+}
+
+enum { FOUND_END_MS = 100 + 10000 + 100 + 103 };
+
+Test(native, r24_a_key_that_a_renewal_finds_may_live_for_the_spread_longer)
+{
+    deny_at(FOUND_END_MS - 1);
+    expect_answer(9, ANSWER_LOCK_LOST);
+}
+
+Test(native, r24_a_key_that_a_renewal_finds_lives_no_longer_than_that)
+{
+    deny_at(FOUND_END_MS);
+    expect_answer(9, ANSWER_RENEW_FAILED);
+    cr_assert(is_listed("k"));
 }
 
 /* A round that no quorum won proves nothing, however often the key was found. */
@@ -379,8 +429,9 @@ Test(native, r24_a_failed_round_counts_no_key)
     struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
     for (unsigned i = 0; i < 3; i++) {
         at_ms(100 + 1500 * i), renew(2 + i, "k", token);
-        expect_send(OP_RENEW, ALL);
-        reply(OP_RENEW, 0x1b, VOTE_YES);
+        expect_renewal(0x07, 0x18);
+        find_without_vote(OP_RESUME, 0x18);
+        reply(OP_RENEW, 0x03, VOTE_YES);
         expect_nothing();
         at_ms(100 + 1500 * i + 1400);
         expect_answer(2 + i, ANSWER_RENEW_FAILED);
@@ -400,34 +451,16 @@ Test(native, r24_a_late_yes_after_the_grant_counts)
     expect_answer(2, ANSWER_RENEWED);
 }
 
-/* If it comes when the first renewal is in flight, it counts for the reply of that renewal. */
-Test(native, r24_a_late_yes_within_a_renewal_counts)
-{
-    begin_five();
-    struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
-    at_ms(20), renew(2, "k", token);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x01, VOTE_YES);
-    at_ms(21), grant(0x18);
-    expect_nothing();
-    reply(OP_RENEW, 0x18, VOTE_YES);
-    expect_answer(2, ANSWER_RENEWED);
-}
-
-/* After the grant no script is sent to a master that grants nothing. Its key does not count. */
-Test(native, r24_a_late_by_script_after_the_grant_does_not_count)
+/* After the grant no script is sent to a master that grants nothing. The renewal asks for its vote.
+ */
+Test(native, r24_after_a_late_by_script_the_renewal_asks_for_the_vote)
 {
     begin_five();
     struct token token = hold_of_three((struct event_acquire){.ttl_ms = 10000});
     at_ms(20), reply(OP_ACQUIRE, 0x18, VOTE_BY_SCRIPT);
     expect_nothing();
     at_ms(100), renew(2, "k", token);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x18, VOTE_YES);
-    reply(OP_RENEW, 0x03, VOTE_YES);
-    expect_nothing();
-    reply(OP_RENEW, 0x04, VOTE_YES);
-    expect_answer(2, ANSWER_RENEWED);
+    expect_renewal(0x07, 0x18);
 }
 
 /* The key may be there although the script replied that it has done nothing. */
@@ -446,8 +479,9 @@ Test(native, r24_a_script_that_did_nothing_leaves_a_key_that_does_not_count)
         grant(0x0e);
         expect_answer(1, ANSWER_GRANTED);
         at_ms(100), renew(2, "k", rig.answer.hold.token);
-        expect_send(OP_RENEW, ALL);
-        reply(OP_RENEW, 0x07, VOTE_YES);
+        expect_renewal(0x0e, 0x11);
+        find_without_vote(OP_RESUME, 0x01);
+        reply(OP_RENEW, 0x06, VOTE_YES);
         expect_nothing();
         reply(OP_RENEW, 0x08, VOTE_YES);
         expect_answer(2, ANSWER_RENEWED);
@@ -505,15 +539,15 @@ Test(native, r24_an_adoption_counts_masters_with_a_vote)
     at_ms(0), renew_as(1, "k", token, .ttl_ms = 10000);
     expect_send(OP_ADOPT, ALL);
     struct event_reply adopted = {.vote = VOTE_YES, .fence = token.fence, .occupant.left_ms = -1};
-    reply_with(OP_ADOPT, 0x18, (struct event_reply){.vote = VOTE_GUARDED, .occupant.left_ms = -1});
+    find_without_vote(OP_ADOPT, 0x18);
     reply_with(OP_ADOPT, 0x03, adopted);
     expect_nothing();
     reply_with(OP_ADOPT, 0x04, adopted);
     expect_answer(1, ANSWER_RENEWED);
     rig.count = 0;
     at_ms(100), renew(2, "k", token);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x18, VOTE_YES);
+    expect_renewal(0x07, 0x18);
+    find_without_vote(OP_RESUME, 0x18);
     reply(OP_RENEW, 0x03, VOTE_YES);
     expect_nothing();
     reply(OP_RENEW, 0x04, VOTE_YES);
@@ -551,19 +585,20 @@ Test(native, r24_a_restored_hold_is_resumed_by_masters_with_a_vote)
     begin_with_journal();
     restore_hold_of(RENEW_AGENT), at_ms(1);
     expect_send(OP_RESUME, ALL);
-    reply_with(OP_RESUME, 0x1c, (struct event_reply){.vote = VOTE_GUARDED, .occupant.left_ms = -1});
+    find_without_vote(OP_RESUME, 0x1c);
     reply(OP_RESUME, 0x03, VOTE_YES);
     expect_nothing();
     /* The round has failed, so the next one resumes again. */
     let_time_pass_until(OP_RESUME, 3000);
     expect_send(OP_RESUME, ALL);
-    reply_with(OP_RESUME, 0x18, (struct event_reply){.vote = VOTE_GUARDED, .occupant.left_ms = -1});
+    find_without_vote(OP_RESUME, 0x18);
     reply(OP_RESUME, 0x07, VOTE_YES);
     rig.count = 0;
     /* From then on it is a hold like any other. Two masters count from the next renewal on. */
     at_ms(rig.now_us / 1000 + 10), renew(2, "k", (struct token){.random = {7}, .fence = 77});
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x1b, VOTE_YES);
+    expect_renewal(0x07, 0x18);
+    find_without_vote(OP_RESUME, 0x18);
+    reply(OP_RENEW, 0x03, VOTE_YES);
     expect_nothing();
     reply(OP_RENEW, 0x04, VOTE_YES);
     expect_answer(2, ANSWER_RENEWED);

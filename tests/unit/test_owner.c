@@ -443,6 +443,31 @@ Test(owner, r21_a_hand_over_that_too_few_replicas_have_is_a_release)
     expect_answer(3, ANSWER_RELEASED);
 }
 
+/* D3.4: unless another agent may still have the token. Then the release stays owed, as after any
+ * hand-over by a master without a vote. */
+Test(owner, d3_a_hand_over_that_too_few_replicas_have_tells_a_delete_no_more)
+{
+    prepare(1);
+    rig.policy.algorithm = ALGORITHM_SINGLE;
+    rig.policy.handover_max = 5;
+    begin();
+    acquire_as(1, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, 0x01);
+    reply(OP_ACQUIRE, 0x01, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    acquire_as(2, "k", .wait_ms = 60000);
+    release(3, "k", token);
+    expect_send(OP_HANDOVER, 0x01);
+    reply_with(OP_HANDOVER, 0x01,
+               (struct event_reply){.vote = VOTE_UNREPLICATED,
+                                    .fence = rig.sent[OP_HANDOVER].token.fence,
+                                    .occupant.left_ms = 1});
+    at_ms(1000);
+    expect_answer(3, ANSWER_RELEASE_PENDING);
+    expect_send(OP_RELEASE, 0x01);
+}
+
 /* R9, D3.3: masters store the name of this agent as an adopter. A hand-over that compared its other
  * name would take no key, and none would be released. */
 Test(owner, r9_a_hand_over_of_what_was_adopted_back_compares_the_adopters_name)
@@ -613,7 +638,7 @@ Test(owner, a_put_of_a_lost_hold_adopts_it_back)
     at_ms(1800);
     expect_nothing();
     renew(2, "k", token); /* the hold is found, but its former state is not */
-    expect_send(OP_RENEW, ALL);
+    expect_renewal(QUORUM, 0x18);
 }
 
 /* D3.4: the hold is not bound to its old connection any more. The PUT says who renews it. */

@@ -534,11 +534,36 @@ Test(readers, r17_an_adopted_read_has_no_lock_delay)
     begin();
     renew_as(1, "k", other, .ttl_ms = 10000);
     expect_send(OP_ADOPT, ALL);
+    cr_assert_eq(rig.sent[OP_ADOPT].ttl_ms, 15000);
     adopt(MODE_READ, PROPOSAL);
     expect_answer(1, ANSWER_RENEWED);
     renew(2, "k", other);
     expect_send(OP_RENEW, ALL);
     cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 10000);
+}
+
+/* R7, R17: but its adoption has asked for the delay. So the masters have the key for so long, and a
+ * *no* of those that decided the adoption counts until then. */
+Test(readers, r17_the_adoption_of_a_read_has_asked_for_the_delay)
+{
+    struct token other = {.random = {1}, .fence = PROPOSAL};
+    prepare_shared();
+    rig.policy.lock_delay_ms = 5000;
+    begin();
+    renew_as(1, "k", other, .ttl_ms = 10000);
+    expect_send(OP_ADOPT, ALL);
+    adopt(MODE_READ, PROPOSAL);
+    expect_answer(1, ANSWER_RENEWED);
+    for (int64_t ms = 3000; ms <= 12000; ms += 3000) {
+        at_ms(ms), renew(2, "k", other);
+        expect_send(OP_RENEW, ALL);
+        reply(OP_RENEW, 0x19, VOTE_YES);
+        expect_answer(2, ANSWER_RENEWED);
+    }
+    at_ms(14000), renew(3, "k", other);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, 0x07, VOTE_ABSENT);
+    expect_answer(3, ANSWER_LOCK_LOST);
 }
 
 /* The token may be another read's, which is held beside that of this agent. */

@@ -16,6 +16,41 @@ Test(renew, r7_extends_from_before_sending)
     cr_assert_not(rig.answer.adopted);
 }
 
+/* R7: the ttl and the `renew` of one PUT count together, also if the ttl is too short for the
+ * watchdog that the hold has had. */
+Test(renew, r7_a_put_may_end_the_watchdog_and_shorten_the_ttl)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000, .renew = RENEW_AGENT);
+    at_ms(100), renew_as(1, "k", token, .ttl_ms = 500, .renew = RENEW_CALLER);
+    expect_send(OP_RENEW, ALL);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 500);
+    reply(OP_RENEW, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(rig.answer.hold.ttl_ms, 500);
+}
+
+/* R3: a master that is known to be down counts as failed at once, also for a PUT that waited for
+ * the next round. */
+Test(renew, r3_a_round_without_masters_is_over_at_once)
+{
+    prepare(1);
+    rig.policy.algorithm = ALGORITHM_SINGLE;
+    begin();
+    acquire_as(30, "k", .ttl_ms = 10000);
+    expect_send(OP_ACQUIRE, 0x01), reply(OP_ACQUIRE, 0x01, VOTE_YES);
+    expect_answer(30, ANSWER_GRANTED);
+    struct token token = rig.answer.hold.token;
+    at_ms(1000), renew(1, "k", token);
+    expect_send(OP_RENEW, 0x01);
+    renew(2, "k", token);
+    master_is(0, EVENT_MASTER_DOWN, 1);
+    reply(OP_RENEW, 0x01, VOTE_UNKNOWN);
+    expect_answer(1, ANSWER_RENEW_FAILED);
+    at_us(rig.now_us);
+    expect_answer(2, ANSWER_RENEW_FAILED);
+}
+
 Test(renew, r7_a_failure_unlocks_nothing)
 {
     begin_five();
@@ -177,6 +212,35 @@ Test(renew, r8_the_watchdog_renews_before_a_third_has_passed_and_again)
         cr_assert_geq(rig.trace.margin_us, 1900000);
     }
     cr_assert(is_listed("k"));
+}
+
+/* R8: the agent renews no ttl below 1 s. A PUT may name such a ttl for its caller, and another one,
+ * which was right by itself, may leave the renewals to the agent before the next round. */
+Test(renew, r8_two_puts_together_make_no_watchdog_below_1_s)
+{
+    for (int i = 0; i < 4; i++) { /* both orders, with and without a round in flight */
+        begin_five();
+        struct token token = hold_as("k", .ttl_ms = 5000);
+        if (i >= 2)
+            renew(1, "k", token);
+        for (uint32_t request = 2; request <= 3; request++)
+            if ((request == 2) == (i % 2 == 0))
+                renew_as(request, "k", token, .renew = RENEW_AGENT);
+            else
+                renew_as(request, "k", token, .ttl_ms = 200);
+        for (int rounds = 0; rounds < 2; rounds++) {
+            expect_send(OP_RENEW, ALL);
+            reply(OP_RENEW, ALL, VOTE_YES);
+        }
+        if (i >= 2)
+            expect_answer(1, ANSWER_RENEWED);
+        for (uint32_t request = 2; request <= 3; request++) {
+            expect_answer(request, ANSWER_RENEWED);
+            cr_assert(rig.answer.hold.renew == RENEW_CALLER || rig.answer.hold.ttl_ms >= 1000,
+                      "%d: request %u: %u ms", i, request, rig.answer.hold.ttl_ms);
+        }
+        expect_nothing();
+    }
 }
 
 Test(renew, r7_what_can_not_be_renewed_is_lost_a_margin_before_its_end)
@@ -373,6 +437,20 @@ Test(renew, max_hold_caps_every_renewal)
     at_us(1500001), renew(2, "k", token);
     expect_answer(2, ANSWER_LOCK_LOST);
     cr_assert_eq(rig.answer.reason, REASON_MAX_HOLD);
+}
+
+/* R7: the lost margin is a tenth of max_hold if that is shorter than the ttl. */
+Test(renew, r7_a_short_max_hold_has_a_short_margin)
+{
+    begin_five();
+    hold_as("k", .ttl_ms = 30000, .max_hold_ms = 2000, .renew = RENEW_AGENT);
+    cr_assert_eq(rig.answer.hold.max_hold_until.us - rig.epoch_us, 2000000);
+    expect_nothing();
+    at_ms(1799);
+    expect_nothing();
+    cr_assert(is_listed("k"));
+    at_ms(1800);
+    expect_lost(REASON_MAX_HOLD);
 }
 
 Test(renew, with_a_wrong_token_is_a_mismatch)

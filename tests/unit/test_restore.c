@@ -61,8 +61,8 @@ Test(restore, r7_a_watchdog_hold_is_renewed_at_once_and_the_first_renewal_create
     expect_nothing();
     /* Keys that were released elsewhere meanwhile are not created anew: this round shows that. */
     let_time_pass_until(OP_RENEW, 500);
-    expect_send(OP_RENEW, ALL);
-    reply(OP_RENEW, 0x03, VOTE_ABSENT);
+    expect_renewal(0x1c, 0x03);
+    reply(OP_RESUME, 0x03, VOTE_ABSENT);
     reply(OP_RENEW, 0x1c, VOTE_YES);
     expect_nothing();
     let_time_pass_until(OP_RENEW, 500);
@@ -214,6 +214,28 @@ Test(restore, r15_a_lock_delay_is_cut_to_max_ttl)
     restore(a_hold(2000)), at_ms(1);
     expect_send(OP_RESUME, ALL);
     cr_assert_eq(rig.sent[OP_RESUME].ttl_ms, 60000);
+}
+
+/* R15: limits.max_ttl was larger when the journal was written. The guard of a master that forgets
+ * counts on the new one, so no later lease is longer. The validity that was reported stays. */
+Test(restore, r15_a_ttl_above_max_ttl_is_cut_to_it)
+{
+    struct noted_hold of_agent = (begin_with_journal(), a_hold(85000)), of_caller = of_agent;
+    of_agent.terms.ttl_ms = of_caller.terms.ttl_ms = 90000;
+    restore(of_agent), at_ms(1);
+    expect_send(OP_RESUME, ALL);
+    cr_assert_eq(rig.sent[OP_RESUME].ttl_ms, 60000);
+    begin_with_journal();
+    of_caller.terms.renew = RENEW_CALLER;
+    restore(of_caller), at_ms(80000);
+    cr_assert(is_listed("k"), "it is valid for as long as it was");
+    expect_nothing();
+    renew(1, "k", of_caller.token);
+    expect_send(OP_RESUME, ALL);
+    cr_assert_eq(rig.sent[OP_RESUME].ttl_ms, 60000);
+    reply(OP_RESUME, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    cr_assert_eq(rig.answer.hold.ttl_ms, 60000);
 }
 
 Test(restore, r14_too_late_for_any_renewal_it_is_lost_at_once)

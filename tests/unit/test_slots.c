@@ -512,3 +512,163 @@ Test(slots, r20_who_is_handed_a_slot_no_more_stands_in_line_for_another)
     expect_send(OP_HANDOVER, ALL);
     cr_assert_eq(core_stats(rig.core)->rounds[0].waiting, 0);
 }
+
+/* ---- hand-overs beside other attempts, and slots beyond the permits -------------------------- */
+
+/* Begins with both slots held here. */
+static void begin_full(struct token ret_tokens[2])
+{
+    begin_with(2);
+    for (uint32_t i = 0; i < 2; i++) {
+        acquire(i, "k");
+        ret_tokens[i] = grant(i);
+    }
+}
+
+/* R16: the slot that is handed over stays taken. */
+Test(slots, r16_who_does_not_wait_is_refused_at_once_beside_a_hand_over)
+{
+    struct token tokens[2];
+    begin_full(tokens);
+    acquire_as(2, "k", .wait_ms = 10000);
+    release(3, "k", tokens[0]);
+    expect_send(OP_HANDOVER, ALL);
+    at_ms(1), acquire(4, "k");
+    expect_answer(4, ANSWER_LOCK_HELD);
+    expect_nothing();
+}
+
+/* R16: no slot is held when the call comes. From the first grant on hand-overs may overlap without
+ * end: one of them is always in flight. */
+Test(slots, r16_who_does_not_wait_is_refused_as_the_first_of_two_hand_overs_is_granted)
+{
+    struct token tokens[2];
+    struct send_item first = {0};
+    begin_full(tokens);
+    for (uint32_t i = 0; i < 2; i++) {
+        acquire_as(2 + i, "k", .wait_ms = 10000);
+        release(4 + i, "k", tokens[i]);
+        expect_send(OP_HANDOVER, ALL);
+        first = i == 0 ? rig.sent[OP_HANDOVER] : first;
+    }
+    acquire(6, "k");
+    expect_nothing();
+    rig.sent[OP_HANDOVER] = first;
+    at_ms(1), reply(OP_HANDOVER, ALL, VOTE_YES);
+    expect_answer(4, ANSWER_RELEASED);
+    expect_answer(2, ANSWER_GRANTED);
+    expect_answer(6, ANSWER_LOCK_HELD);
+    expect_nothing();
+}
+
+/* R9: the other slot is held here. */
+Test(slots, r9_a_wait_that_ends_during_its_hand_over_leaves_nothing_behind)
+{
+    struct token tokens[2];
+    begin_full(tokens);
+    acquire_as(2, "k", .wait_ms = 30);
+    at_ms(10), release(3, "k", tokens[0]);
+    expect_send(OP_HANDOVER, ALL);
+    at_ms(30);
+    expect_answer(2, ANSWER_WAIT_TIMEOUT);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert(token_same_random(&rig.sent[OP_RELEASE].token, &rig.sent[OP_HANDOVER].token));
+    reply(OP_HANDOVER, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_RELEASED);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    at_ms(1000);
+    expect_nothing();
+}
+
+/* R16: "So is a call without wait after 10 s", also if no hand-over is decided by then. */
+Test(slots, r16_who_does_not_wait_waits_10_s_for_hand_overs_at_most)
+{
+    struct token tokens[2];
+    prepare(5);
+    rig.policy.form = FORM_SLOTS;
+    rig.policy.permits = 2;
+    rig.policy.handover_max = 4;
+    rig.policy.ttl_ms = 60000;
+    rig.group.node_timeout_ms = 15000;
+    begin();
+    for (uint32_t i = 0; i < 2; i++) {
+        acquire(i, "k");
+        tokens[i] = grant(i);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        acquire_as(2 + i, "k", .wait_ms = 60000);
+        release(6 + i, "k", tokens[i]);
+        expect_send(OP_HANDOVER, ALL);
+    }
+    acquire(5, "k");
+    at_us(9999999);
+    expect_nothing();
+    at_ms(10000);
+    expect_answer(5, ANSWER_OVERLOADED);
+}
+
+/* D8.2: the hand-over fails beside a search, for which other waiters wait. */
+Test(slots, d8_a_waiter_whose_hand_over_fails_is_not_forgotten_by_the_drain)
+{
+    begin_with(2);
+    acquire(1, "k");
+    struct token token = grant(1);
+    acquire_as(2, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL); /* a search, at the other slot */
+    acquire_as(3, "k", .wait_ms = 200000);
+    release(4, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    step((struct event){.kind = EVENT_DRAIN});
+    reply(OP_HANDOVER, FIRST, VOTE_TAKEN);
+    expect_answer(4, ANSWER_RELEASED);
+    expect_answer(3, ANSWER_DRAINING);
+    reply(OP_ACQUIRE, FIRST, VOTE_YES);
+    expect_answer(2, ANSWER_GRANTED);
+}
+
+/* Adopts a hold of a slot that the policy no longer has (R20). Returns its token. */
+static struct token adopt_slot(unsigned slot)
+{
+    struct token token = {.fence = 1700000000000001, .has_slot = true, .slot = (uint8_t)slot};
+    token.random[0] = (uint8_t)(1 + slot);
+    renew(62, "k", token);
+    expect_send(OP_ADOPT, ALL);
+    reply_with(OP_ADOPT, FIRST, (struct event_reply){.vote = VOTE_YES, .fence = token.fence});
+    expect_answer(62, ANSWER_RENEWED);
+    return token;
+}
+
+/* R20: "until then their holds count". */
+Test(slots, r20_an_attempt_fails_where_a_slot_beyond_the_permits_has_been_adopted_meanwhile)
+{
+    begin_with(2);
+    acquire(1, "k");
+    struct token token = grant(1);
+    acquire_as(2, "k", .wait_ms = 200000);
+    expect_send(OP_ACQUIRE, ALL);
+    struct token high = adopt_slot(5);
+    reply_with(OP_ACQUIRE, FIRST,
+               (struct event_reply){.vote = VOTE_TAKEN, .occupant = {.left_ms = 700, .taken = 3}});
+    rig.count = 0;
+    at_ms(2000);
+    expect_nothing(); /* Two slots are held here. */
+    release(3, "k", high);
+    release(4, "k", token);
+    let_time_pass_until(OP_ACQUIRE, 2000);
+}
+
+/* R20: otherwise the holders of that slot would never be gone. */
+Test(slots, r20_a_slot_beyond_the_permits_is_not_handed_over)
+{
+    begin_with(2);
+    struct token high = adopt_slot(5);
+    adopt_slot(1);
+    acquire_as(2, "k", .wait_ms = 200000);
+    at_ms(1);
+    rig.count = 0;
+    release(3, "k", high);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(3, ANSWER_RELEASED);
+    cr_assert_eq(sent_to(OP_HANDOVER), 0);
+}
