@@ -130,7 +130,7 @@ local function acquire(i, fence)
     end
     local refused = enter(key, with_number(value, number), ARGV[from + 2], held)
     if refused then return refused end
-    if fair and ms ~= '0' then redis.call('HDEL', tickets, agent) end
+    if fair and ms ~= '0' then redis.pcall('HDEL', tickets, agent) end -- it ends by itself
     return granted(key, number)
 end
 

@@ -37,6 +37,7 @@ struct text asking_marker(struct resp *resp, const struct guard_ask *ask, const 
 struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, const char *run_id,
                              const char *epoch, int64_t wall_us, bool whole)
 {
+    char keep[16];
     resp_begin(resp);
     resp_text(resp, whole ? "EVAL" : "EVALSHA");
     resp_text(resp, whole ? redis_scripts[SCRIPT_MARKER].text : redis_scripts[SCRIPT_MARKER].sha);
@@ -57,7 +58,8 @@ struct text asking_marker_as(struct resp *resp, const struct guard_ask *ask, con
     resp_number(resp, ask->has_replicas);
     resp_text(resp, ask->layout_name);
     resp_bytes(resp, ask->layout.at, ask->layout.len);
-    resp_number(resp, ask->keep_ms);
+    snprintf(keep, sizeof(keep), "%s%u", ask->renews ? "-" : "", (unsigned)ask->keep_ms);
+    resp_text(resp, keep);
     resp_text(resp, ask->neighbours);
     return resp_end(resp);
 }

@@ -8,10 +8,10 @@
 -- vote that differs from the agent's is of another run, another epoch or other data, so the agent
 -- must look at the marker first.
 local function guard_left()
-    local stands = vote and read[at]
-    local same = stands and string.sub(stands, 2) == string.sub(known, 2)
-    if not vote or same and not has_followed(stands) then return false end
-    local was = stands and {} or redis.pcall('HMGET', marker, 'since', 'max_ttl')
+    local stored_vote = vote and read[at]
+    local same = stored_vote and known ~= '' and string.sub(stored_vote, 2) == string.sub(known, 2)
+    if not vote or same and not has_followed(stored_vote) then return false end
+    local was = stored_vote and {} or redis.pcall('HMGET', marker, 'since', 'max_ttl')
     local since, max_ttl = tonumber(was[1] or nil), tonumber(was[2] or nil)
     if not (since and max_ttl) then return -1 end
     local time = redis.call('TIME')
@@ -23,8 +23,8 @@ end
 -- hand-over also happens on a master without a vote, so the floor is then read from the marker.
 local function floor()
     if not vote then return 0 end
-    local stands = read[at] and string.match(read[at], ':(%d+)$')
-    return tonumber(stands or redis.call('HGET', marker, 'floor') or nil) or 0
+    local stored_floor = read[at] and string.match(read[at], ':(%d+)$')
+    return tonumber(stored_floor or redis.call('HGET', marker, 'floor') or nil) or 0
 end
 
 -- Returns the number that is granted (R12). The top is lifted before a number above it is stored.

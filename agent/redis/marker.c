@@ -131,6 +131,8 @@ void marker_heard_epoch(struct master *master, const char *epoch)
 
 void marker_heard_guarded(struct master *master, int64_t left_ms)
 {
+    if (marker_gate(master->redis, master->group) != GUARD_OPEN)
+        return; /* The acquire named no vote (R23). */
     tell_guard(master, (struct guard_event){.kind = GUARD_SEES_GUARDED, .answer.left_ms = left_ms});
 }
 
@@ -150,6 +152,14 @@ master_set marker_tick(struct redis *redis, uint8_t group)
     return asked;
 }
 
+static bool is_used(const struct config *config, uint8_t group)
+{
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config_policy_uses(config, i, group))
+            return true;
+    return false;
+}
+
 void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)
 {
     const struct config_group *config = &redis->config->groups[group];
@@ -157,8 +167,8 @@ void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)
                (uint8_t)config_group_quorum(redis->config, group), config->durable,
                redis->config->max_ttl_ms);
     redis->guards[group].has_replicas = config->replicas_ack > 0;
-    if (!config->guard)
-        return; /* It compares no layouts (A4). */
+    if (!config->guard || !is_used(redis->config, group))
+        return; /* It compares no layouts (A4), or no policy has keys there. */
     struct group_layout *layout = &redis->layouts[group];
     size_t len = config_layout(redis->config, group, layout->ours);
     layout->kin = config_group_kin(redis->config, group);

@@ -20,7 +20,8 @@
 -- agreed time in us; of tell and trust the epoch that the agent has seen, the top that it tells,
 -- and what told becomes ('', 0 and 0 of the others); 1 if the group's master has replicas; and of
 -- the layout (R23) its name ('': none is compared), its text, how long to note it in ms (0: not at
--- all), and the names of its neighbours, each with a blank behind it. `how`:
+-- all; negative: only if it is noted already), and the names of its neighbours, each with a blank
+-- behind it. `how`:
 --   restart  a new epoch if the marker is missing or names another run, or if the server has
 --            followed another one since
 --   keep     a new epoch if the marker is missing
@@ -39,52 +40,59 @@ local two_days, longest, margin, settling = 172800000000, 3600000, 1001, 10000
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- Returns the time until a layout is forgotten, 0 if it is, and its text. A clock that was set back
--- must not keep it for longer than it was noted for.
+-- Returns the time until a layout is forgotten, 0 if it is, its text, and whether it is noted for
+-- longer than that: a clock that was set back must not keep it for longer than it was noted for.
 local function layout_of(entry)
     local at, kept, text = string.match(entry, '^(%d+) (%d+) (.*)$')
-    local left = at and math.min(tonumber(at) - now, tonumber(kept), 2 * longest)
-    return left and math.max(0, left) or 0, text or ''
+    local until_ms = at and tonumber(at) - now
+    local left = at and math.min(until_ms, tonumber(kept), 2 * longest)
+    return left and math.max(0, left) or 0, text or '', left and left < until_ms
 end
 
 local own, noted, at_work, others = ARGV[12], 0, 0, {}
 if own ~= '' then
     local layouts, keep, known, rewrites = KEYS[3], tonumber(ARGV[14]), ARGV[15], 5000
-    local entry, gone = redis.call('HGET', layouts, own), {}
-    local left = entry and layout_of(entry) or 0
-    if redis.call('HLEN', layouts) > (entry and 1 or 0) then
-        local all = redis.call('HGETALL', layouts)
-        for i = 1, #all, 2 do
-            local for_ms, text = layout_of(all[i + 1])
-            if all[i] ~= own and for_ms == 0 then
-                gone[#gone + 1] = all[i]
-            elseif all[i] ~= own and #others < 8
-                and not string.find(' ' .. known, ' ' .. all[i] .. ' ', 1, true) then
-                others[#others + 1] = for_ms
-                others[#others + 1] = string.sub(text, 1, 4097)
-            end
+    local all, left, is_new, gone = redis.call('HGETALL', layouts), 0, true, {}
+    for i = 1, #all, 2 do
+        local for_ms, text, beyond = layout_of(all[i + 1])
+        if beyond then
+            redis.call('HSET', layouts, all[i],
+                string.format('%.0f %.0f %s', now + for_ms, for_ms, text))
+        end
+        if all[i] == own then
+            left, is_new = for_ms, false
+        elseif for_ms == 0 then
+            gone[#gone + 1] = all[i]
+        elseif #others < 8
+            and not string.find(' ' .. known, ' ' .. all[i] .. ' ', 1, true) then
+            others[#others + 1] = for_ms
+            others[#others + 1] = string.sub(text, 1, 4097)
         end
     end
+    at_work = #all / 2 - #gone
+    if keep < 0 then keep = left > 0 and -keep or 0 end
     if #others == 0 and keep > 0 and left < keep - rewrites then
         local value = string.format('%.0f %.0f %s', now + keep, keep, ARGV[13])
         redis.call('HSET', layouts, own, value)
-        left = keep
+        at_work, left = at_work + (is_new and 1 or 0), keep
     end
     for _, name in ipairs(gone) do redis.call('HDEL', layouts, name) end
     if keep > 0 and left >= keep - rewrites then noted = 1 end
-    at_work = redis.call('HLEN', layouts)
 end
 
 local names, words = {'epoch', 'run', 'replid', 'since', 'max_ttl', 'longer', 'longer_since', 'top',
     'floor', 'told'}, 3
-local was, is = redis.call('HMGET', marker, unpack(names)), {}
+local was, is, missing = redis.call('HMGET', marker, unpack(names)), {}, false
 for i, name in ipairs(names) do
-    is[name] = i > words and tonumber(was[i] or nil) or i <= words and was[i] or nil
-    if i > words and not (is[name] and is[name] >= 0) then is[name] = nil end
+    if i > words then was[i] = tonumber(was[i]) end
+    if i <= words or (was[i] and was[i] >= 0) then is[name] = was[i] end
+    missing = missing or not (is[name] or name == 'replid')
 end
 is.replid = is.replid or ''
-local missing, named = false, tonumber(ARGV[3])
-for _, name in ipairs(names) do missing = missing or not is[name] end
+-- Another client may have written it. No agent could read such a marker.
+missing = missing or is.epoch == '' or #is.epoch > 24 or #is.run > 40 or #is.replid > 40
+    or is.told > 2
+local named = tonumber(ARGV[3])
 local copied = not missing and string.find(' ' .. ARGV[6], ' ' .. is.epoch .. ' ', 1, true)
 -- A server that followed another one has another replication id, and a second one. A server that
 -- gets its first replica, or is backed up, has another id and no second one: it keeps its data.
@@ -119,13 +127,14 @@ if (how == 'tell' and left == 0 and is.told == 0 and ARGV[8] == is.epoch)
     is.floor, is.told = is.top, tonumber(ARGV[10])
 end
 
-local changed, fields = false, {}
+local changed = {}
 for i, name in ipairs(names) do
-    local value = i > words and string.format('%.0f', is[name]) or is[name]
-    changed = changed or value ~= was[i]
-    fields[2 * i - 1], fields[2 * i] = name, value
+    if is[name] ~= was[i] then
+        changed[#changed + 1] = name
+        changed[#changed + 1] = i > words and string.format('%.0f', is[name]) or is[name]
+    end
 end
-if changed then redis.call('HSET', marker, unpack(fields)) end
+if #changed > 0 then redis.call('HSET', marker, unpack(changed)) end
 
 local most = math.max(tonumber(ARGV[7]), now * 1000) + two_days
 local spoiled = is.top >= most or is.floor >= most

@@ -94,11 +94,13 @@ void act_ready(struct world *world, struct happening *h)
 
 /* ---- its attempts at the lock ---- */
 
-/* A question goes ahead of the first command of an idle group. */
-static void before_lease(struct world *world, uint8_t a)
+/* A question goes ahead of the first command of an idle group. `closed`: the command takes no lock,
+ * because it names no vote. */
+static void before_lease(struct world *world, uint8_t a, bool closed)
 {
     struct sim_agent *agent = &world->agents[a];
-    if (guard_uses(&agent->guard, agent->max_ttl_ms, (struct instant){world->now_us}) &&
+    uint32_t lease_ms = closed ? 0 : agent->max_ttl_ms;
+    if (guard_uses(&agent->guard, lease_ms, (struct instant){world->now_us}) &&
         guard_deadline(&agent->guard).us <= world->now_us)
         act_guard(world, a, (struct guard_event){.kind = GUARD_TIME}, REQUEST_MARKER);
     check_asks(world, a);
@@ -118,7 +120,8 @@ void act_lock(struct world *world, uint8_t a)
                                          .other_slot = world->slots && agent->layout == 1}};
     struct happening request = {.request = REQUEST_LOCK, .lock = attempt->lock};
     request.lock.number = wall > floor ? wall : floor + 1;
-    before_lease(world, a);
+    before_lease(world, a,
+                 guard_gate(&agent->guard, (struct instant){world->now_us}) != GUARD_OPEN);
     for (uint8_t m = 0; m < world->master_count; m++) {
         if (!agent->links[m].ready)
             continue;
@@ -162,7 +165,7 @@ void act_release(struct world *world, struct happening *h)
 static void begin_extending(struct world *world, uint8_t a, bool adopts)
 {
     struct sim_agent *agent = &world->agents[a];
-    before_lease(world, a);
+    before_lease(world, a, /* closed= */ false);
     agent->attempt.round_us = world->now_us;
     agent->attempt.extended = 0;
     for (uint8_t m = 0; m < world->master_count; m++) {

@@ -435,6 +435,8 @@ static uint64_t hash_state(void)
         tidy_time(&agent->guard.layouts.refused_until.us);
         hash = hash_more(hash, &agent->guard, offsetof(struct guard, layouts));
         hash = hash_more(hash, &agent->guard.layouts, offsetof(struct guard_register, has_stepped));
+        hash =
+            hash_mix(hash, instant_before((struct instant){world.now_us}, agent->guard.idle_from));
         hash = hash_more(hash, &agent->alive, sizeof agent->alive);
         hash = hash_more(hash, &agent->attempts, sizeof agent->attempts);
         hash = hash_more(hash, &agent->attempt, sizeof agent->attempt);

@@ -334,6 +334,18 @@ Test(guard_connections, a_group_is_not_idle_while_a_master_has_no_vote)
     cr_assert_leq(questions_in(20000), 5u);
 }
 
+Test(guard_connections, a_group_is_idle_again_after_a_refused_question)
+{
+    open_old_group(3, true);
+    becomes_idle();
+    passes(0, IDLE_MS);
+    cr_assert(is_asked(0, 1));
+    is_refused(0, 1);
+    settle(0);
+    cr_assert_geq(questions_in(2000), 1u);
+    cr_assert_leq(questions_in(20000), 5u);
+}
+
 /* D5.3: the masters look at their markers before the first command of an idle group. The server
  * has followed another one and has older data, with the vote that the agent knows. */
 Test(guard_connections, a_question_goes_ahead_of_the_first_command_of_an_idle_group)

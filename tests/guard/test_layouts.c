@@ -465,25 +465,51 @@ Test(guard_layouts, r23_the_master_that_remembers_longest_counts)
     cr_assert_eq(gate(0), GUARD_OPEN);
 }
 
+/* The agent lives on for 10 s, in which the master refuses all its questions. */
+static void refuses_questions(unsigned a, unsigned m)
+{
+    for (unsigned turns = 0; turns < 100; turns++) {
+        passes(a, 100);
+        if (is_asked(a, m)) {
+            rig.agents[a].asked[m].open = false;
+            tell(a, (struct guard_event){.kind = GUARD_UNANSWERED, .master = (uint8_t)m});
+        }
+        settle(a);
+        cr_assert_eq(gate(a), GUARD_OPEN, "%u", turns);
+    }
+}
+
 /* R23: "One that refuses the question is excepted." It may do so at any time. */
 Test(guard_layouts, r23_a_master_that_begins_to_refuse_the_question_closes_nothing)
 {
     open_old_group(3, true);
     has_layout(1, OURS);
     meets_all(1);
-    for (unsigned turns = 0; turns < 100; turns++) {
-        passes(1, 100);
-        if (is_asked(1, 2)) {
-            rig.agents[1].asked[2].open = false;
-            tell(1, (struct guard_event){.kind = GUARD_UNANSWERED, .master = 2});
-        }
-        settle(1);
-        cr_assert_eq(gate(1), GUARD_OPEN, "%u", turns);
-    }
+    refuses_questions(1, 2);
     cr_assert_str_not_empty(vote_of(1, 0));
     cr_assert_str_empty(vote_of(1, 2));
     passes(1, 1000);
     settle(1);
+    cr_assert_str_not_empty(vote_of(1, 2));
+}
+
+/* R23: the state that is shown agrees with the vote that is sent. */
+Test(guard_layouts, r23_a_master_that_refuses_the_question_is_shown_without_a_vote)
+{
+    open_old_group(3, true);
+    has_layout(1, OURS);
+    meets_all(1);
+    cr_assert_eq(state(1, 2), GUARD_VOTES);
+    refuses_questions(1, 2);
+    cr_assert_eq(state(1, 0), GUARD_VOTES);
+    cr_assert_eq(left_ms(1, 0), 0);
+    cr_assert_eq(state(1, 2), GUARD_UNNOTED);
+    cr_assert_eq(left_ms(1, 2), -1);
+    cr_assert_str_empty(vote_of(1, 2));
+    passes(1, 1000);
+    settle(1);
+    cr_assert_eq(state(1, 2), GUARD_VOTES);
+    cr_assert_eq(left_ms(1, 2), 0);
     cr_assert_str_not_empty(vote_of(1, 2));
 }
 
@@ -529,6 +555,85 @@ Test(guard_layouts, r23_a_text_that_is_no_layout_is_no_neighbour)
     cr_assert_eq(gate(0), GUARD_OPEN, "it compares none");
 }
 
+/* R23: "then it keeps the entries that it has". Agent 0 was at work first, and was away from master
+ * 2 when agent 1 came. Agent 1 is not let in while the holds of agent 0 are renewed. */
+Test(guard_layouts, r23_a_refused_layout_with_holds_stays_registered)
+{
+    have_layouts_by_name();
+    meets_all(0);
+    loses(0, 2);
+    for (unsigned i = 0; i < KEEP_MS / 500 + 4; i++) {
+        uses(0, MAX_TTL_MS);
+        lives(0, 500);
+    }
+    for (unsigned m = 0; m < 3; m++) { /* It asks all before the first answer. */
+        greets(1, m, false);
+        arrives(1, m);
+    }
+    for (unsigned m = 0; m < 3; m++) {
+        returns(1, m);
+        is_ready(1, m);
+    }
+    meet(0, 2);
+    settle(0);
+    cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+    for (unsigned i = 0; i < 4 * KEEP_MS / 1000; i++) {
+        uses(0, MAX_TTL_MS);
+        both_live(500);
+        cr_assert_neq(gate(1), GUARD_OPEN, "%u", i);
+    }
+    /* Its holds have ended: it is let in again, or the other one is. */
+    both_live(4 * KEEP_MS);
+    cr_assert_eq((gate(0) == GUARD_OPEN) + (gate(1) == GUARD_OPEN), 1);
+}
+
+/* R23, G3: two layouts that were both at work once come back at the same moment, and each is noted
+ * by another master first. Their callers are refused, and ask all the time. They hold nothing, so
+ * they keep neither layout registered. */
+Test(guard_layouts, r23_callers_who_are_refused_keep_no_layout)
+{
+    open_layouts(OURS, APART);
+    for (unsigned m = 0; m < 3; m++)
+        loses(0, m);
+    both_live(2 * KEEP_MS);
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    for (unsigned m = 0; m < 3; m++)
+        loses(1, m);
+    both_live(2 * KEEP_MS);
+    for (unsigned m = 0; m < 3; m++)
+        flush(m);
+    for (unsigned m = 0; m < 3; m++)
+        meet(m % 2, m);
+    for (unsigned m = 0; m < 3; m++)
+        meet(1 - m % 2, m);
+    for (unsigned i = 0; i < 8 * KEEP_MS / 500; i++) {
+        uses(0, 0), uses(1, 0);
+        both_live(500);
+    }
+    cr_assert_eq((gate(0) == GUARD_OPEN) + (gate(1) == GUARD_OPEN), 1);
+}
+
+/* R23: quorums of a neighbour need not meet as few masters as those of the own layout. */
+Test(guard_layouts, r23_a_master_is_told_by_all_others_beside_a_neighbour)
+{
+    char name[LAYOUT_NAME_BYTES], value[200];
+    open_old_group(4, true);
+    has_layout(1, NEXT);
+    layout_name((struct text){OURS, strlen(OURS)}, name);
+    snprintf(value, sizeof(value), "%lld 120000 %s", (long long)wall_ms(0) + 120000, OURS);
+    for (unsigned m = 0; m < 3; m++)
+        store(m, name, value);
+    meets_all(1);
+    meet(1, 3);
+    settle(1);
+    loses(1, 2);
+    flush(0);
+    sees_guarded(1, 0);
+    lives(1, GUARD_MS + 3000);
+    cr_assert_neq(field(0, "told"), GUARD_TOLD, "masters 1 and 3 are too few");
+}
+
 /* At most four others are answered, and there may be more neighbours than the agent remembers. */
 Test(guard_layouts, r23_many_layouts_do_no_harm)
 {
@@ -548,4 +653,28 @@ Test(guard_layouts, r23_many_layouts_do_no_harm)
         settle(1);
         cr_assert_neq(gate(1), GUARD_REFUSED_BY_LAYOUT);
     }
+}
+
+/* R23: a neighbour that every master answers takes one place in the memory of neighbours. If it
+ * took one per master, some of the seven would be forgotten again before all have been met. */
+Test(guard_layouts, r23_a_neighbour_that_all_masters_answer_is_remembered_once)
+{
+    enum { NEIGHBOURS = 7 };
+    open_old_group(5, true);
+    has_layout(1, "w2 3 lock:=mutex a b c d e");
+    for (unsigned i = 0; i < NEIGHBOURS; i++) {
+        char text[64], value[100], name[LAYOUT_NAME_BYTES];
+        int len = snprintf(text, sizeof(text), "w2 3 other%u:=mutex a b c d e", i);
+        layout_name((struct text){text, (size_t)len}, name);
+        snprintf(value, sizeof(value), "%lld 60000 %s", (long long)wall_ms(0) + 60000, text);
+        for (unsigned m = 0; m < 5; m++)
+            store(m, name, value);
+    }
+    for (unsigned m = 0; m < 5; m++)
+        meet(1, m);
+    lives(1, 2000);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    cr_assert_eq(rig.agents[1].guard.layouts.neighbour_count, NEIGHBOURS);
+    for (unsigned m = 0; m < 5; m++)
+        cr_assert(rig.agents[1].guard.masters[m].noted, "master %u", m);
 }

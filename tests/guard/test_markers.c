@@ -45,6 +45,22 @@ Test(guard_markers, a_marker_that_lacks_a_field_is_none)
     cr_assert_not(votes(1));
 }
 
+/* No agent could read such a marker, so none would ever give the master its vote again. */
+Test(guard_markers, a_marker_that_no_agent_wrote_is_none)
+{
+    static const char *const wrong[][2] = {
+        {"epoch", ""}, {"epoch", "0123456789012345678901234567890123456789"}, {"told", "7"}};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        close_rig();
+        open_old_group(3, true);
+        marker_set(rig.keys[1], wrong[i][0], wrong[i][1]);
+        lives(0, 1000);
+        cr_assert_eq(state(0, 1), GUARD_RUNS, "%s %s", wrong[i][0], wrong[i][1]);
+        lives(0, GUARD_MS + 2000);
+        cr_assert(votes(1), "%s %s", wrong[i][0], wrong[i][1]);
+    }
+}
+
 Test(guard_markers, a_vote_that_the_marker_does_not_have_goes)
 {
     open_old_group(3, true);

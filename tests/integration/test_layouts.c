@@ -200,19 +200,18 @@ Test(layouts, other_leases_are_no_other_layout)
 
 /* A new group that shares a prefix with an old one gets a part of its keys. The agents that do not
  * know it never ask there, so the old group must close the new one. */
-Test(layouts, a_group_that_is_added_is_closed_by_the_old_one)
+static void expect_old_group_closes(const char *policies)
 {
     masters_start(4, MASTERS_FORGETFUL);
     struct agent *a = start_agent("012", "");
     cr_assert(eventually(is_ready(a)));
     const char *more = format(
         "    added: {masters: [%s], node_timeout: " TIMEOUT ", durable: true}\n", master_url(3));
-    const struct agent_options options = {
-        .masters = list_of("012"),
-        .group = format("      durable: true\n%s", more),
-        .extra = SHORT "policies: [{match: '*', ttl: 2s, groups: [main, added]}]\n",
-        .node_timeout = TIMEOUT,
-        .not_ready = true};
+    const struct agent_options options = {.masters = list_of("012"),
+                                          .group = format("      durable: true\n%s", more),
+                                          .extra = format(SHORT "policies: %s\n", policies),
+                                          .node_timeout = TIMEOUT,
+                                          .not_ready = true};
     struct agent *b = agent_start(&options);
     cr_assert(eventually(is_refused(b)), "%s", get(b, "/readyz")->body);
     for (unsigned i = 0; i < 20; i++)
@@ -225,6 +224,17 @@ Test(layouts, a_group_that_is_added_is_closed_by_the_old_one)
     for (unsigned i = 0; boottime_ms() < until; i++)
         expect(acquire(b, format("k%u", i % 20), "ttl=2s"), 503, "layout_mismatch");
     cr_assert(is_ready(a));
+}
+
+Test(layouts, a_group_that_is_added_is_closed_by_the_old_one)
+{
+    expect_old_group_closes("[{match: '*', ttl: 2s, groups: [main, added]}]");
+}
+
+/* No policy has both groups. */
+Test(layouts, so_is_a_group_that_is_added_by_a_policy_of_its_own)
+{
+    expect_old_group_closes("[{match: 'k1*', ttl: 2s, group: added}, {match: '*', ttl: 2s}]");
 }
 
 /* A group whose prefix no refused group shares goes on. */
@@ -448,14 +458,14 @@ static struct outcome run_command(const char *command, const char *digits, const
     return agent_run((const char *const[]){command, agent_config(&options), NULL});
 }
 
-/* Any client of a master can write the register. The agent is refused, says so in valid JSON, and
- * goes on when the entry is forgotten. */
 /* Makes an agent ask for its markers once a second for the next 5 s (D5.3). */
 static void is_at_work(struct agent *agent)
 {
     expect(acquire(agent, "work", "ttl=2s&wait=5s"), 201, NULL);
 }
 
+/* Any client of a master can write the register. The agent is refused, says so in valid JSON, and
+ * goes on when the entry is forgotten. */
 Test(layouts, a_hostile_register_ends_no_agent)
 {
     static const char *const texts[] = {"", "no layout", "w1 1 lock:=mutex \xff\x01\n",
@@ -478,6 +488,13 @@ Test(layouts, a_hostile_register_ends_no_agent)
         cr_assert(strpbrk(outcome.out, "\x1b\x01\xff") == NULL, "%s", outcome.out);
         cr_assert(eventually(is_ready(a)), "%zu: %s", i, get(a, "/readyz")->body);
     }
+    /* More strangers than one reply names. */
+    is_at_work(a);
+    for (unsigned i = 0; i < 6; i++)
+        master_do(0, "HSET lockagent:layouts strange%u %s", i,
+                  format("%lld 4000 x", (long long)wall_ms() + 4000));
+    cr_assert(eventually(is_refused(a)), "%s", get(a, "/readyz")->body);
+    cr_assert(eventually(is_ready(a)), "%s", get(a, "/readyz")->body);
     const char *endless = repeat("x", 40000);
     is_at_work(a);
     master_do(0, "HSET lockagent:layouts strange %s",
@@ -525,6 +542,50 @@ Test(layouts, a_command_compares_the_layouts_at_work_with_a_file)
     master_kill(1);
     outcome = run_command("layouts", "012", "");
     cr_assert_eq(outcome.exit_status, 2, "%s%s", outcome.out, outcome.err);
+    /* Another group has a quorum. */
+    const struct agent_options options = {
+        .masters = list_of("014"),
+        .group = format("      durable: true\n    other: {masters: [%s], node_timeout: " TIMEOUT
+                        ", durable: true}\n",
+                        master_url(3)),
+        .extra = SHORT "policies: [{match: 'a/*', ttl: 2s, group: other}, {match: '*', ttl: 2s}]\n",
+        .node_timeout = TIMEOUT};
+    outcome = agent_run((const char *const[]){"layouts", agent_config(&options), NULL});
+    cr_assert_eq(outcome.exit_status, 2, "%s%s", outcome.out, outcome.err);
+}
+
+/* Returns of how many masters /readyz says that they cannot note the layout. */
+static unsigned unnoted(const struct agent *agent)
+{
+    const struct reply *reply = get(agent, "/readyz");
+    const json_t *not_up = json_object_get(json_array_get(member(reply, "groups"), 0), "not_up");
+    unsigned count = 0;
+    for (size_t i = 0; i < json_array_size(not_up); i++) {
+        const json_t *reason = json_object_get(json_array_get(not_up, i), "reason");
+        count += strstr(json_string_value(reason), "cannot note this agent's layout") != NULL;
+    }
+    return count;
+}
+
+/* The key of the layouts has another type on a quorum, so each question is refused. The agent takes
+ * no vote of these masters, and /readyz says so. */
+Test(layouts, a_quorum_that_cannot_note_the_layout_is_not_ready)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = start_agent("012", "");
+    cr_assert(eventually(is_ready(agent)));
+    cr_assert_eq(unnoted(agent), 0u);
+    for (size_t i = 0; i < 2; i++)
+        master_do(i, "SET lockagent:layouts x");
+    cr_assert(eventually_within(20000, !is_ready(agent)));
+    cr_assert(eventually(unnoted(agent) == 2), "%s", get(agent, "/readyz")->body);
+    cr_assert(eventually(metric(agent, "lockagent_group_masters_voting{group=\"main\"}") == 1));
+    expect(acquire(agent, "k", "ttl=2s"), 503, "quorum_unavailable");
+    for (size_t i = 0; i < 2; i++)
+        master_do(i, "DEL lockagent:layouts");
+    cr_assert(eventually(is_ready(agent)), "%s", get(agent, "/readyz")->body);
+    cr_assert(eventually(unnoted(agent) == 0), "%s", get(agent, "/readyz")->body);
+    expect(acquire(agent, "k", "ttl=2s&wait=5s"), 201, NULL);
 }
 
 /* A layout of agents that are gone for certain need not be waited for. */
@@ -539,6 +600,39 @@ Test(layouts, trust_forgets_the_layouts_of_agents_that_are_gone)
     struct agent *b = start_agent("012", POLICY("kind: rw"));
     cr_assert(eventually_within(5000, is_ready(b)), "%s", get(b, "/readyz")->body);
     cr_assert_eq(agent_logged(b, "no new locks: agents at work have another layout", NULL), 0u);
+}
+
+/* Also on a master whose marker it cannot read. */
+Test(layouts, trust_forgets_them_on_each_master_that_it_reaches)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    agent_kill(a);
+    master_do(0, "ACL SETUSER default -eval -evalsha");
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(master_do(i, "EXISTS lockagent:layouts")->integer, 1, "master %zu", i);
+    struct outcome outcome = run_command("trust", "012", POLICY("kind: rw"));
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    for (size_t i = 0; i < 3; i++)
+        cr_assert_eq(master_do(i, "EXISTS lockagent:layouts")->integer, 0, "master %zu", i);
+    master_do(0, "ACL SETUSER default -del");
+    outcome = run_command("trust", "012", POLICY("kind: rw"));
+    cr_assert_not_null(strstr(outcome.out, "DEL: "), "%s%s", outcome.out, outcome.err);
+}
+
+/* The reason in the log is the other layout, also while masters are away. */
+Test(layouts, the_log_names_the_layout_beside_masters_that_are_away)
+{
+    masters_start(5, MASTERS_FORGETFUL);
+    struct agent *a = start_agent("012", "");
+    cr_assert(eventually(is_ready(a)));
+    master_kill(3);
+    master_kill(4);
+    struct agent *b = start_agent("034", "");
+    cr_assert(eventually(agent_logged(b, "no new locks: agents at work have another layout",
+                                      "knows agents at work with masters") == 1),
+              "%s", agent_log_line(b, "no new locks: agents at work have another layout", NULL));
 }
 
 /* `lockagent run` is an agent like the others. */
