@@ -1,5 +1,6 @@
 /* lockagent: from the command line to a subcommand. Exit codes: 0 success, 1 failure, 2 wrong
  * usage. `run` has its own codes. */
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,8 +36,8 @@ static const char usage[] =
     "                            serve locks; with --print-config print the whole configuration "
     "instead\n"
     "  lockagent check [--ask] FILE\n"
-    "                            check a configuration file; every error is printed; with --ask "
-    "ask its masters too\n"
+    "                            check a configuration file and print its errors; with --ask ask "
+    "its masters too\n"
     "  lockagent trust FILE      give every master of FILE its vote at once, whatever it may have "
     "forgotten\n"
     "  lockagent trust --new FILE\n"
@@ -79,6 +80,7 @@ struct arguments {
     const char *address;
     const char *unlocks; /* The name of the hold to unlock; NULL: only look. */
     bool print_config, ready, is_new, asks;
+    unsigned given; /* The options that were given, as bits: bit i for options[i]. */
     const char *words[3];
     int word_count;
 };
@@ -192,6 +194,8 @@ static int command_layouts(const struct arguments *arguments)
 static int command_healthcheck(const struct arguments *arguments)
 {
     struct config_address address;
+    if (arguments->word_count > 1)
+        return wrong_usage("unexpected argument", arguments->words[1]);
     if (arguments->address != NULL) {
         const char *wrong = config_address_parse(arguments->address, &address);
         return wrong == NULL ? healthcheck(&address, arguments->ready)
@@ -229,32 +233,35 @@ static int command_docs(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
-static int dispatch(const struct arguments *arguments)
+static int command_serve(const struct arguments *arguments)
 {
-    const char *command = arguments->word_count == 0 ? "serve" : arguments->words[0];
-    if (strcmp(command, "check") == 0)
-        return command_check(arguments);
-    if (strcmp(command, "trust") == 0)
-        return command_trust(arguments);
-    if (strcmp(command, "unlock") == 0)
-        return command_unlock(arguments);
-    if (strcmp(command, "layouts") == 0)
-        return command_layouts(arguments);
-    if (strcmp(command, "docs") == 0)
-        return command_docs(arguments);
-    if (strcmp(command, "run") == 0)
-        return wrong_usage("the options of run come after it", NULL);
-    if (strcmp(command, "capacity") == 0)
-        return wrong_usage("the options of capacity come after it", NULL);
     if (arguments->word_count > 1)
         return wrong_usage("unexpected argument", arguments->words[1]);
-    if (strcmp(command, "healthcheck") == 0)
-        return command_healthcheck(arguments);
-    if (strcmp(command, "serve") == 0)
-        return arguments->print_config ? command_print_config(&arguments->source)
-                                       : serve(&arguments->source);
-    return wrong_usage("unknown command", command);
+    return arguments->print_config ? command_print_config(&arguments->source)
+                                   : serve(&arguments->source);
 }
+
+/* Their options are read by run_main() and capacity_main(). */
+static int command_out_of_place(const struct arguments *arguments)
+{
+    return wrong_usage("its options come after the command", arguments->words[0]);
+}
+
+static const struct subcommand {
+    const char *name;
+    const char *options; /* The letters of its options; NULL: those are not read here. */
+    int (*run)(const struct arguments *arguments);
+} commands[] = {
+    {"serve", "csp", command_serve},
+    {"check", "sA", command_check},
+    {"trust", "sn", command_trust},
+    {"unlock", "sy", command_unlock},
+    {"layouts", "s", command_layouts},
+    {"healthcheck", "csar", command_healthcheck},
+    {"docs", "", command_docs},
+    {"run", NULL, command_out_of_place},
+    {"capacity", NULL, command_out_of_place},
+};
 
 static const struct option options[] = {
     {"config", required_argument, NULL, 'c'},
@@ -270,12 +277,41 @@ static const struct option options[] = {
     {NULL, 0, NULL, 0},
 };
 
+static void note_option(struct arguments *arguments, int letter)
+{
+    for (unsigned i = 0; options[i].name != NULL; i++)
+        arguments->given |= options[i].val == letter ? 1U << i : 0;
+}
+
+/* An option of another command would be obeyed by none, and its caller would believe otherwise. */
+static int run_command(const struct subcommand *command, const struct arguments *arguments)
+{
+    char what[64];
+    for (unsigned i = 0; command->options != NULL && options[i].name != NULL; i++) {
+        if ((arguments->given >> i & 1) == 0 || strchr(command->options, options[i].val) != NULL)
+            continue;
+        snprintf(what, sizeof(what), "%s has no option --%s", command->name, options[i].name);
+        return wrong_usage(what, NULL);
+    }
+    return command->run(arguments);
+}
+
+static int dispatch(const struct arguments *arguments)
+{
+    const char *name = arguments->word_count == 0 ? "serve" : arguments->words[0];
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            return run_command(&commands[i], arguments);
+    return wrong_usage("unknown command", name);
+}
+
 /* Fills `arguments`. Returns true if the program ends here, with `*ret_code`. */
 static bool parse_command_line(int argc, char **argv, struct arguments *arguments, int *ret_code)
 {
     int option;
     *ret_code = EXIT_SUCCESS;
     while ((option = getopt_long(argc, argv, ":c:s:hV", options, NULL)) != -1) {
+        note_option(arguments, option);
         switch (option) {
         case 'c':
             arguments->source.path = optarg;
@@ -334,7 +370,8 @@ int main(int argc, char **argv)
     prepare_process();
     opterr = 0; /* usage_say_option() prints the errors. */
     arguments.source.overrides = arguments.overrides;
-    const char *path = access(default_config, R_OK) == 0 ? default_config : NULL;
+    bool is_there = access(default_config, F_OK) == 0 || errno == EACCES;
+    const char *path = is_there ? default_config : NULL;
     if (argc > 1 && strcmp(argv[1], "run") == 0)
         return run_main(argc - 1, argv + 1, path);
     if (argc > 1 && strcmp(argv[1], "capacity") == 0)

@@ -52,6 +52,7 @@ static bool ask_marker_by_hand(struct trusting *group, size_t master, struct gua
     const char *run_id = visit->masters[master].run_id;
     struct guard_layouts layouts;
     ask.master = (uint8_t)master;
+    ask.has_replicas = visit->group->replicas_ack > 0;
     struct text command = asking_marker(visit->resp, &ask, run_id, wall_us(), /* whole= */ true);
     redisReply *reply = visit_ask(visit, master, command);
     trusted->known = reply != NULL && asking_read_marker(reply, &trusted->marker, &layouts);
@@ -118,6 +119,25 @@ static struct guard_ask word_for(const struct trusting *group, size_t master)
     return ask;
 }
 
+/* Reports masters that are the same server under another name. Such a server never votes (D5.3).
+ * Returns how many there are. */
+static size_t say_twins(const struct visit *visit, trust_say *say)
+{
+    const struct config_group *config = visit->group;
+    size_t twins = 0;
+    for (size_t m = 0; m < config->master_count; m++) {
+        size_t twin = visit_twin(visit, m);
+        char text[160];
+        if (twin == m)
+            continue;
+        snprintf(text, sizeof(text), "the same server as %.100s: it never votes",
+                 config->masters[twin].url);
+        say(config->name, config->masters[m].url, text);
+        twins++;
+    }
+    return twins;
+}
+
 /* Returns true if the master votes in the end. */
 static bool tell_master(struct trusting *group, size_t master, trust_say *say)
 {
@@ -144,22 +164,26 @@ static bool tell_master(struct trusting *group, size_t master, trust_say *say)
                  to->marker.spoiled
                      ? "not trusted: its marker holds a number that was never granted; delete "
                        "lockagent:marker there"
+                 : strcmp(to->marker.epoch, before.marker.epoch) == 0
+                     ? "not trusted: its vote cannot be written"
                      : "not trusted: it forgot meanwhile; try again");
     say(config->name, url, text);
     return votes(to);
 }
 
 /* Makes the master forget the layouts at work (R23). Agents at work note theirs again within
- * seconds; those that were refused remember what refused them. */
-static void forget_layouts(struct visit *visit, size_t master)
+ * seconds; those that were refused remember what refused them. Returns false, with the error in
+ * `says` of the visit, if the master refuses it. */
+static bool forget_layouts(struct visit *visit, size_t master)
 {
     resp_begin(visit->resp);
     resp_text(visit->resp, "DEL");
     resp_text(visit->resp, LAYOUTS_KEY);
-    visit_do(visit, master, resp_end(visit->resp));
+    return visit_do(visit, master, resp_end(visit->resp));
 }
 
-/* Returns the number of masters of the group that still do not vote. */
+/* Returns the number of masters of the group that do not vote in the end, or that keep their
+ * layouts. */
 static size_t trust_group(struct trusting *group, trust_say *say)
 {
     const struct config_group *config = group->visit.group;
@@ -168,6 +192,8 @@ static size_t trust_group(struct trusting *group, trust_say *say)
     for (size_t m = 0; m < config->master_count; m++)
         if (!settle_epoch(group, m))
             say(config->name, config->masters[m].url, group->visit.says);
+    if (say_twins(&group->visit, say) > 0)
+        return config->master_count;
     for (size_t m = 0; m < config->master_count; m++)
         if (group->masters[m].known && !ask_marker_by_hand(group, m, keep))
             say(config->name, config->masters[m].url, group->visit.says);
@@ -177,9 +203,12 @@ static size_t trust_group(struct trusting *group, trust_say *say)
         group->masters[m].witnesses = remembering - is_witness(&group->masters[m]);
     for (size_t m = 0; m < config->master_count; m++)
         failed += !(group->masters[m].known && tell_master(group, m, say));
-    for (size_t m = 0; m < config->master_count; m++)
-        if (group->masters[m].known && group->visit.masters[m].blocking != NULL)
-            forget_layouts(&group->visit, m);
+    for (size_t m = 0; m < config->master_count; m++) {
+        if (group->visit.masters[m].blocking == NULL || forget_layouts(&group->visit, m))
+            continue;
+        say(config->name, config->masters[m].url, group->visit.says);
+        failed += votes(&group->masters[m]); /* The others have been counted. */
+    }
     return failed;
 }
 
@@ -379,6 +408,7 @@ static bool begin_group(struct newcomers *group, const struct config_group *conf
     for (size_t m = 0; m < config->master_count; m++)
         if (!visit_open(&group->visit, m))
             stop(group, say, m, group->visit.says);
+    group->stopped |= say_twins(&group->visit, say) > 0;
     return !group->stopped;
 }
 
@@ -542,6 +572,10 @@ bool redis_layouts(const struct config *config, trust_say *say, size_t *ret_conf
         bool parsed = layout_parse((struct text){text, len}, &comparing.ours);
         CORE_ASSERT(parsed);
         comparing.group = group->name;
+        if (!group->guard) {
+            say(group->name, NULL, "guard: off: agents compare no layouts");
+            continue;
+        }
         snprintf(line, sizeof(line), "this configuration: %s", text);
         say(group->name, NULL, line);
         visit_begin(&visit, group, &resp);

@@ -9,15 +9,17 @@
 -- (D3.9).
 -- KEYS: the lock keys of all items; vote and marker if the group is guarded, but a renewal has the
 -- marker alone; and for a repair the keys of the numbers of those that fence.
--- A resumption is the first renewal by a new process. If the group is guarded, the last argument of
--- a resumption and of an adoption is the vote that the agent knows. A master with another vote may
--- have forgotten the lock, and a native command may have set the key anew since. It extends the
--- lock, and answers 'guarded' (R24). To an adoption it answers the same in place of -1 (D3).
+-- A resumption is a renewal on a master that has perhaps not granted the lock (R24). If the group
+-- is guarded, its last argument and that of an adoption is the vote that the agent knows. A master
+-- with another vote may have forgotten the lock, and a native command may have set the key anew
+-- since. It extends the lock, and answers 'guarded' (R24). To an adoption it answers the same in
+-- place of -1 (D3).
 -- A renewal, a resumption and a repair of a hold that `lockagent unlock` has deleted answer
 -- 'unlocked' (R25).
 -- Answers a list, or 0 if all items answer 0. No item can make another one fail. If a token is
 -- missing, its key has room for it, and the group is guarded, then the list ends with the marker's
--- epoch ('': no marker). A new epoch shows that the master has forgotten its data (R7).
+-- epoch ('': no marker, or the server has followed another one since, R21). A new epoch shows that
+-- the master has forgotten its data (R7).
 local mode, missing = ARGV[1], false
 local size = mode == 'repair' and 5 or mode == 'adopt' and 3 or 2
 local more = (#ARGV - 1) % size -- after the items
@@ -109,6 +111,9 @@ end
 if missing and marker then
     if mode == 'adopt' and replies[1] == -1 and not counts then replies[1] = {'guarded', 0} end
     local epoch = redis.pcall('HGET', marker, 'epoch')
-    replies[#replies + 1] = type(epoch) == 'string' and epoch or ''
+    -- It is rare, so it is not among the KEYS of each renewal.
+    local stands = redis.pcall('GET', 'lockagent:votes')
+    local followed = type(stands) == 'string' and has_followed(stands)
+    replies[#replies + 1] = not followed and type(epoch) == 'string' and epoch or ''
 end
 return replies

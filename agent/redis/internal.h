@@ -262,8 +262,8 @@ struct master {
                        * reported. */
     uint32_t probe_ticks;
     struct clock_reading reading; /* The last reading of its clock. */
-    struct instant native_from; /* Until then it is asked for locks by script: it did not run native
-                                 * commands (R24). */
+    struct instant native_from; /* Until then it is asked by script: it did not run native commands
+                                 * (R24), on this connection or an earlier one. */
     enum compare_delete compares; /* How locks are released there without a script (R24). */
 
     uv_getaddrinfo_t resolve;
@@ -320,6 +320,10 @@ void master_tell_core(struct master *master, enum event_kind kind);
 
 /* Begins a new epoch of the core for this master, which may have forgotten keys (R7). */
 void master_new_epoch(struct master *master);
+
+/* Returns the state of a READY master at this time, and writes the reason, "" if it is up. It also
+ * changes without an event, when an answer no longer counts (R23). */
+enum redis_state master_state_now(const struct master *master, char *reason, size_t size);
 
 /* Reports the state of a READY master to people if it changed, and to the core if it matters
  * there. */

@@ -64,9 +64,22 @@ static enum redis_state state_now(const struct master *master, char *reason, siz
              : guard == GUARD_MISSING ? "its marker is missing: no vote on new locks"
              : guard == GUARD_WAITS   ? "waits to be told: no vote on new locks yet"
              : guard == GUARD_SPOILED ? "its numbers were never granted: no vote on new locks"
+             : guard == GUARD_UNNOTED ? "cannot note this agent's layout: no vote on new locks"
                                       : "may have forgotten keys: no vote on new locks yet",
              guarded && *fault ? "; " : "", fault);
     return guarded ? REDIS_GUARDED : *fault ? REDIS_DEGRADED : REDIS_UP;
+}
+
+static bool serves(const struct master *master)
+{
+    return !master->health.grave || master->group_config->on_degraded != ON_DEGRADED_DOWN;
+}
+
+enum redis_state master_state_now(const struct master *master, char *reason, size_t size)
+{
+    CORE_ASSERT(master->phase == PHASE_READY);
+    enum redis_state state = state_now(master, reason, size);
+    return serves(master) ? state : REDIS_DEGRADED;
 }
 
 void master_show(struct master *master)
@@ -74,11 +87,9 @@ void master_show(struct master *master)
     char reason[sizeof(master->view.reason)];
     if (master->phase != PHASE_READY)
         return;
-    enum redis_state state = state_now(master, reason, sizeof(reason));
-    bool serves = !master->health.grave || master->group_config->on_degraded != ON_DEGRADED_DOWN;
-    master->view.has_voted |= serves && state != REDIS_GUARDED && !master_is_unfit(master);
-    if (!serves)
-        state = REDIS_DEGRADED;
+    enum redis_state state = master_state_now(master, reason, sizeof(reason));
+    bool is_up = serves(master);
+    master->view.has_voted |= is_up && state != REDIS_GUARDED && !master_is_unfit(master);
     if (state != master->view.state || strcmp(reason, master->view.reason) != 0) {
         master->view.state = state;
         memcpy(master->view.reason, reason, sizeof(reason));
@@ -91,9 +102,9 @@ void master_show(struct master *master)
     if (guessed && !guessed_before) /* A6 */
         tell_people(master, "votes by a guess: too few other masters remembered the numbers that "
                             "it had forgotten");
-    if (serves != master->told_up) {
-        master->told_up = serves;
-        master_tell_core(master, serves ? EVENT_MASTER_UP : EVENT_MASTER_DOWN);
+    if (is_up != master->told_up) {
+        master->told_up = is_up;
+        master_tell_core(master, is_up ? EVENT_MASTER_UP : EVENT_MASTER_DOWN);
     }
 }
 

@@ -56,22 +56,22 @@ static void report_none(struct master *master, const struct command *command,
 
 /* ---- replies ---- */
 
-enum { NATIVE_PAUSE_MS = 10 * 1000 };
+enum { NATIVE_PAUSE_MS = 10 * 1000, MULTI_PAUSE_MS = 10 * 60 * 1000 };
 
-/* Reports that EXEC says that the server refuses MULTI, or EXEC itself. */
-static void note_refused_multi(struct master *master, const redisReply *reply)
+/* Returns true if EXEC says that the server refuses MULTI, or EXEC itself. */
+static bool refuses_multi(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)
-        return;
+        return false;
     enum redis_outcome outcome = outcome_of_error(reply->str);
-    if (outcome == REDIS_OUTCOME_NOPERM || outcome == REDIS_OUTCOME_NOCOMMAND ||
-        strstr(reply->str, "EXEC without MULTI") != NULL)
-        master_refuses(master, REDIS_OPTIONAL_MULTI, reply->str);
+    return outcome == REDIS_OUTCOME_NOPERM || outcome == REDIS_OUTCOME_NOCOMMAND ||
+           native_reply_lacks_multi(reply);
 }
 
-/* A master that has not run the commands is asked for locks by script for a while: a user may not
- * be allowed to use MULTI, or there is no memory. Locks are released there by script until the next
- * greeting, because a user that may not delete so is mostly the reason. */
+/* A master that has not run the commands is asked for locks by script for a while: there may be no
+ * memory. That is longer if it refuses MULTI or EXEC: without EXEC alone each such call ends the
+ * connection, because the scripts that follow it are queued. Locks are released there by script
+ * until the next greeting, because a user that may not delete so is mostly the reason. */
 static void heard_exec(struct master *master, const struct command *command,
                        const redisReply *reply, const struct native_results *call)
 {
@@ -85,10 +85,13 @@ static void heard_exec(struct master *master, const struct command *command,
         master_answered_well(master);
         master_accepts(master, REDIS_OPTIONAL_MULTI);
     } else {
-        note_refused_multi(master, reply);
-        if (call->takes)
-            master->native_from = instant_after_ms(redis_now(), NATIVE_PAUSE_MS);
-        else
+        bool is_refused = refuses_multi(reply);
+        if (is_refused)
+            master_refuses(master, REDIS_OPTIONAL_MULTI, reply->str);
+        if (is_refused || call->takes)
+            master->native_from =
+                instant_after_ms(redis_now(), is_refused ? MULTI_PAUSE_MS : NATIVE_PAUSE_MS);
+        if (!call->takes)
             master->compares = COMPARE_DELETE_NONE;
     }
     report_outcome(master, command, outcome);
@@ -153,7 +156,8 @@ static void queue_unsent(struct redis *redis, struct command *command)
     redis_wake(redis);
 }
 
-/* R23: true for operations by which an agent becomes the one that renews a hold. */
+/* R23: true for operations by which an agent may become the one that renews a hold. A hold of its
+ * own is renewed without them (R24). */
 static bool takes_over(enum op op)
 {
     return op == OP_ADOPT || op == OP_RESUME;
@@ -174,11 +178,10 @@ static const char *native_vote(const struct master *master, const struct effect_
     struct redis *redis = master->redis;
     int64_t clock_ms = send->clocks_ms[master->index];
     bool takes = send->op == OP_ACQUIRE,
-         runs = takes ? clock_ms > 0 && clock_ms <= NATIVE_CLOCK_MS_MAX &&
-                            !instant_before(redis_now(), master->native_from)
+         runs = takes ? clock_ms > 0 && clock_ms <= NATIVE_CLOCK_MS_MAX
                       : master->compares != COMPARE_DELETE_NONE;
     if (!send->native || !runs || !is_ready_for(master, send->op) ||
-        master->group_config->replicas_ack > 0)
+        instant_before(redis_now(), master->native_from) || master->group_config->replicas_ack > 0)
         return NULL;
     if (!master->group_config->guard)
         return "";
@@ -296,7 +299,9 @@ static void wake_group(struct redis *redis, const struct effect_send *send,
                        const struct send_item *items)
 {
     uint32_t lease_ms = 0;
-    for (unsigned i = 0; i < send->count; i++)
+    bool is_closed =
+        send->op == OP_ACQUIRE && marker_gate(redis, send->group) != GUARD_OPEN; /* R23 */
+    for (unsigned i = 0; i < send->count && op_leases(send->op) && !is_closed; i++)
         lease_ms = items[i].ttl_ms > lease_ms ? items[i].ttl_ms : lease_ms;
     bool idled = marker_idles(redis, send->group);
     if (guard_uses(&redis->guards[send->group], lease_ms, redis_now()))

@@ -1,5 +1,6 @@
 /* Takes one master from phase to phase. */
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/redis/internal.h"
 
@@ -204,6 +205,12 @@ static void look_after(struct master *master)
     bool is_due = ++master->probe_ticks >= (idles ? IDLE_TICKS : PROBE_TICKS);
     if (is_due)
         master->probe_ticks = 0;
+    if (is_due && master->group_config->replicas_ack > 0 &&
+        strcmp(master->health.role, "slave") == 0) {
+        /* Its address may lead to another server by now (R21). */
+        pipeline_condemn(master->pipeline, "it has become a replica");
+        return;
+    }
     if (is_due && idles)
         upkeep_look(master);
     else if (is_due)

@@ -106,6 +106,8 @@ static void keep(struct pipeline *pipeline, struct command *command, const redis
 {
     CORE_ASSERT(command->references == 1);
     command->kept = reply_copy(reply);
+    if (command->kept == NULL)
+        pipeline_condemn(pipeline, "out of memory");
     command->next = NULL;
     *pipeline->kept_end = command;
     pipeline->kept_end = &command->next;

@@ -64,18 +64,30 @@ static void on_redis_turn(uv_prepare_t *prepare)
         uv_idle_stop(&redis->idle);
 }
 
+/* Writes which layout of other agents keeps this one from new locks (R23). */
+static void say_refusal(const struct redis_group_view *view, const char *group, char *into,
+                        size_t size)
+{
+    int len = snprintf(into, size, "group %s: %s knows agents at work with ", group, view->told_by);
+    redis_say_layouts(view, into + len, size - (size_t)len);
+}
+
 /* Tells people when another layout begins or ceases to keep this agent from new locks (R23). */
 static void tell_of_layout(struct redis *redis, uint8_t group)
 {
-    char why[REDIS_LACKS_BYTES];
+    char why[REDIS_LACKS_BYTES] = "";
     struct group_layout *layout = &redis->layouts[group];
     bool refused = marker_gate(redis, group) == GUARD_REFUSED_BY_LAYOUT;
     if (refused == layout->told)
         return;
     layout->told = refused;
-    redis_group_lacks(redis, group, why, sizeof(why));
-    if (redis->sink.layout != NULL)
-        redis->sink.layout(redis->sink.arg, group, refused ? why : "");
+    if (redis->sink.layout == NULL)
+        return;
+    if (refused) {
+        struct redis_group_view view = redis_group(redis, group);
+        say_refusal(&view, redis->config->groups[group].name, why, sizeof(why));
+    }
+    redis->sink.layout(redis->sink.arg, group, why);
 }
 
 /* Tells people when the group loses its quorum, and when it has it again. At the start it has not
@@ -202,6 +214,8 @@ struct redis_master_view redis_master(const struct redis *redis, uint8_t group, 
     const struct master *at = &redis->by_group[group][master];
     struct redis_master_view view = at->view;
     view.serves = at->told_up;
+    if (at->phase == PHASE_READY && at->told_up)
+        view.state = master_state_now(at, view.reason, sizeof(view.reason));
     view.guarded_ms = master_guarded_ms(at) > REPLY_MS_MAX ? REPLY_MS_MAX : master_guarded_ms(at);
     view.unfit = view.serves && master_is_unfit(at);
     view.votes = view.serves && view.guarded_ms == 0 && !view.unfit;
@@ -351,9 +365,7 @@ void redis_group_lacks(const struct redis *redis, uint8_t group, char *into, siz
                  "group %s: %zu of %zu masters are up, %zu are needed: no lock can be granted",
                  name, view.up, view.total, view.quorum);
     } else if (view.gate == GUARD_REFUSED_BY_LAYOUT) {
-        int len =
-            snprintf(into, size, "group %s: %s knows agents at work with ", name, view.told_by);
-        redis_say_layouts(&view, into + len, size - (size_t)len);
+        say_refusal(&view, name, into, size);
     } else if (view.is_new) {
         redis_say_new(&view, new_words, sizeof(new_words));
         snprintf(into, size, "group %s: %s", name, new_words);

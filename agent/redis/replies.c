@@ -459,7 +459,7 @@ static bool read_entry(enum op op, const redisReply *entry, struct event_reply *
         }
         reply->vote = VOTE_YES;
         reply->fence = (uint64_t)entry->integer;
-        return entry->integer >= 0 && op != OP_READ && op != OP_HANDOVER;
+        return entry->integer >= 0 && op != OP_READ && op != OP_HANDOVER && op != OP_ADOPT;
     case REDIS_REPLY_STRING:
         reply->vote = VOTE_YES;
         return op == OP_ACQUIRE && read_fence(entry, &reply->fence);
@@ -496,8 +496,8 @@ const char *reply_epoch(enum op op, const redisReply *reply)
 /* Returns true if the reply is a single 0, which replaces a list of zeros. */
 static bool is_one_for_all(enum op op, const redisReply *reply)
 {
-    return (op == OP_RENEW || op == OP_RESUME || op == OP_RELEASE) &&
-           reply->type == REDIS_REPLY_INTEGER && reply->integer == 0;
+    return (op == OP_RENEW || op == OP_RELEASE) && reply->type == REDIS_REPLY_INTEGER &&
+           reply->integer == 0;
 }
 
 const redisReply *reply_entry(enum op op, unsigned count, const redisReply *reply, unsigned i)
@@ -541,6 +541,11 @@ enum redis_outcome reply_read(enum op op, unsigned count, const redisReply *repl
 static bool has_run(const struct native_results *call, const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ARRAY && reply->elements == call->results;
+}
+
+bool native_reply_lacks_multi(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && strstr(reply->str, "EXEC without MULTI") != NULL;
 }
 
 bool native_reply_is_possible(const struct native_results *call, const redisReply *reply)
@@ -614,10 +619,12 @@ bool native_reply_read(const struct native_results *call, unsigned count, const 
         redisReply *const *taken =
             runs && call->takes ? reply->element + i * (1u + call->fencing) : NULL;
         bool is_yes = votes && (call->takes ? is_done(call, taken)
-                                            : is_released(reply->element, last, count, i));
+                                            : is_released(reply->element, last, count, i)),
+             may_be_set = taken != NULL ? !is_yes && is_set(taken)
+                                        : call->takes && native_reply_lacks_multi(reply);
         ret_replies[i] = (struct event_reply){.vote = is_yes ? VOTE_YES : VOTE_BY_SCRIPT,
                                               .is_native = is_yes && call->takes,
-                                              .is_set = taken != NULL && !is_yes && is_set(taken),
+                                              .is_set = may_be_set,
                                               .is_unset = taken != NULL && is_unset(taken),
                                               .occupant.left_ms = -1};
     }

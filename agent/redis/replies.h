@@ -48,6 +48,10 @@ struct native_results {
 bool native_reply_read(const struct native_results *call, unsigned count, const redisReply *reply,
                        struct event_reply *ret_replies);
 
+/* Returns true if EXEC says that there was no MULTI: the server refused it, and ran the commands
+ * one by one. */
+bool native_reply_lacks_multi(const redisReply *reply);
+
 /* Returns false if no master could have replied this to EXEC. */
 bool native_reply_is_possible(const struct native_results *call, const redisReply *reply);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "agent/redis/asking.h"
@@ -149,13 +150,16 @@ static void look_at_clock(struct survey *survey, struct surveyed *at)
              (long long)at->took_us / 1000, (unsigned)group->node_timeout_ms);
 }
 
-/* Runs a script that only looks whether a key exists. Reports why, if that fails. Returns true if
- * it does not exist. */
+/* Runs a script that only looks whether a key exists, by GET, the command that all agents need.
+ * Reports why, if that fails. Returns true if it does not exist. */
 static bool look_at_script(struct survey *survey, size_t master, const char *prefix,
                            const char *key)
 {
-    redisReply *reply =
-        ASK_WORDS(survey, master, "EVAL", "return redis.call('EXISTS', KEYS[1])", "1", key);
+    static const char script[] =
+        "local got = redis.pcall('GET', KEYS[1]) "
+        "if type(got) == 'table' and not string.find(got.err, 'WRONGTYPE', 1, true) then "
+        "return got end return got and 1 or 0";
+    redisReply *reply = ASK_WORDS(survey, master, "EVAL", script, "1", key);
     if (reply == NULL)
         note(survey, master, "a script may not read keys with the prefix \"%s\": %s", prefix,
              survey->visit.says);
@@ -192,31 +196,52 @@ static void look_at_commands(struct survey *survey, size_t master)
         note(survey, master, "%s: %s", visit->says, redis_optional_cost(REDIS_OPTIONAL_CLIENT_ID));
 }
 
-/* Looks whether scripts may read the agents' own keys, and the keys of each prefix of the group. */
-static void look_at_rights(struct survey *survey, size_t master)
+/* Looks for the commands that scripts call. The list is that of deploy/acl/full.acl
+ * (tests/servers/needs.py). A server without COMMAND LIST is believed. */
+static void look_at_scripts_commands(struct survey *survey, size_t master)
 {
-    survey->unused += look_at_script(survey, master, "lockagent:", MARKER_KEY);
+    static const char *const needed[] = {
+        "del",  "exists", "get",     "hdel", "hget",    "hgetall",         "hmget",
+        "hset", "mget",   "pexpire", "pttl", "publish", "pexpireat",       "set",
+        "zadd", "zcount", "zrange",  "zrem", "zscore",  "zremrangebyscore"};
+    redisReply *reply = ASK_WORDS(survey, master, "COMMAND", "LIST");
+    for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]); i++) {
+        size_t at = 0,
+               count = reply != NULL && reply->type == REDIS_REPLY_ARRAY ? reply->elements : 0;
+        while (at < count && (reply->element[at]->type != REDIS_REPLY_STRING ||
+                              strcasecmp(reply->element[at]->str, needed[i]) != 0))
+            at++;
+        if (count > 0 && at == count)
+            note(survey, master, "%s: nocommand: scripts that need it fail", needed[i]);
+    }
+    freeReplyObject(reply);
+}
+
+/* Looks whether scripts may read the agents' own keys, and the keys of each prefix of the group.
+ * `*ret_unused`: no agent has left a marker there. */
+static void look_at_rights(struct survey *survey, size_t master, bool *ret_unused)
+{
+    *ret_unused =
+        survey->visit.group->guard && look_at_script(survey, master, "lockagent:", MARKER_KEY);
     for (size_t i = 0; i < survey->config->policy_count; i++) {
         const struct config_policy *policy = &survey->config->policies[i];
         char key[sizeof(policy->prefix) + 32];
-        bool is_known =
-            memchr(policy->core.groups, (int)survey->group, policy->core.group_count) == NULL;
+        bool is_asked = config_policy_uses(survey->config, i, survey->group);
         for (size_t j = 0; j < i; j++)
-            is_known |= strcmp(survey->config->policies[j].prefix, policy->prefix) == 0;
-        if (is_known || survey->visit.masters[master].blocking == NULL)
+            is_asked &= !config_policy_uses(survey->config, j, survey->group) ||
+                        strcmp(survey->config->policies[j].prefix, policy->prefix) != 0;
+        if (!is_asked || survey->visit.masters[master].blocking == NULL)
             continue;
         snprintf(key, sizeof(key), "%slockagent-check", policy->prefix);
         look_at_script(survey, master, policy->prefix, key);
     }
 }
 
-static void look_at_twins(struct survey *survey, size_t master)
+static void look_at_twin(struct survey *survey, size_t master)
 {
-    const struct visited *all = survey->visit.masters;
-    for (size_t m = 0; m < master; m++)
-        if (all[m].blocking != NULL && all[master].run_id[0] != '\0' &&
-            strcmp(all[m].run_id, all[master].run_id) == 0)
-            note(survey, master, "the same server as %.120s", survey->visit.group->masters[m].url);
+    size_t twin = visit_twin(&survey->visit, master);
+    if (twin != master)
+        note(survey, master, "the same server as %.120s", survey->visit.group->masters[twin].url);
 }
 
 /* ---- all of them ---- */
@@ -232,16 +257,20 @@ static bool survey_master(struct survey *survey, size_t master)
         note(survey, master, "%s", survey->visit.says);
         return false;
     }
-    look_at_twins(survey, master);
+    look_at_twin(survey, master);
     look_at_info(survey, &at);
     if (visited->blocking != NULL)
         look_at_clock(survey, &at);
     if (visited->blocking != NULL)
         look_at_commands(survey, master);
     if (visited->blocking != NULL)
-        look_at_rights(survey, master);
+        look_at_scripts_commands(survey, master);
+    bool is_unused = false;
+    if (visited->blocking != NULL)
+        look_at_rights(survey, master, &is_unused);
     if (visited->blocking == NULL)
         return false;
+    survey->unused += is_unused;
     if (survey->findings == before) {
         snprintf(text, sizeof(text), "ok: version %s, answers in %lld.%lld ms",
                  at.version[0] == '\0' ? "unknown" : at.version, (long long)at.took_us / 1000,

@@ -39,8 +39,10 @@ struct unlocking {
     struct visit visit;
     struct unlock_seen *seen;
     size_t seen_count;
-    uint64_t number; /* The largest number that is stored or granted. */
-    size_t foreign;  /* Masters that have a key of another program. */
+    uint64_t number;         /* The largest number that is stored or granted. */
+    const char *name;        /* The hold to unlock; "": none is named. */
+    struct unlock_seen gone; /* The named hold, as the masters had it that deleted it before. */
+    master_set foreign;      /* Masters that have a key of another program. */
 };
 
 static const char *group_name(const struct unlocking *unlocking)
@@ -128,7 +130,7 @@ static bool add_seen(struct unlocking *unlocking, const struct unlock_hold *hold
 static bool look_at_slot(struct unlocking *unlocking, size_t master)
 {
     struct visit *visit = &unlocking->visit;
-    const struct unlock_ask ask = {.name = "", .number = unix_time_us()};
+    const struct unlock_ask ask = {.name = unlocking->name, .number = unix_time_us()};
     struct unlock_answer answer;
     redisReply *reply = call_unlock(unlocking, master, &ask, &answer);
     if (reply == NULL)
@@ -152,7 +154,12 @@ static bool look_at_slot(struct unlocking *unlocking, size_t master)
     }
     if (answer.number > unlocking->number)
         unlocking->number = answer.number;
-    unlocking->foreign += answer.word == UNLOCK_FOREIGN;
+    if (answer.word == UNLOCK_FOREIGN)
+        unlocking->foreign |= (master_set)(1u << master);
+    if (answer.gone) {
+        unlocking->gone.slot = unlocking->target.slot;
+        unlocking->gone.masters++;
+    }
     return well;
 }
 
@@ -199,11 +206,11 @@ static size_t look_at_all(struct unlocking *unlocking, bool ret_answered[LIMIT_M
     }
     for (size_t i = 0; i < unlocking->seen_count; i++)
         say_seen(unlocking, &unlocking->seen[i]);
-    if (unlocking->foreign > 0)
+    if (unlocking->foreign != 0)
         unlock_say(unlocking, NULL,
-                   "held by another program on %zu masters: its key has another shape, and is left "
+                   "held by another program on %u masters: its key has another shape, and is left "
                    "alone",
-                   unlocking->foreign);
+                   set_size(unlocking->foreign));
     return answered;
 }
 
@@ -271,9 +278,10 @@ static bool unlock_seen(struct unlocking *unlocking, const struct unlock_seen *s
     }
     if (unlocking->target.fencing)
         unlock_say(unlocking, NULL,
-                   "unlocked, number %" PRIu64 ": the next grant is above it, and a resource that "
+                   "unlocked, number %" PRIu64
+                   ": the next grant is above it%s, and a resource that "
                    "has seen it refuses the former holder",
-                   ask.number);
+                   ask.number, unlocking->target.form == FORM_SHARED ? ", or a read with it" : "");
     else
         unlock_say(unlocking, NULL,
                    "unlocked, without a number: nothing keeps the former holder from its resource");
@@ -281,8 +289,9 @@ static bool unlock_seen(struct unlocking *unlocking, const struct unlock_seen *s
 }
 
 /* Decides after the first pass. Returns true if all has been done that was asked for. */
-static bool look_and_unlock(struct unlocking *unlocking, const char *name)
+static bool look_and_unlock(struct unlocking *unlocking)
 {
+    const char *name = unlocking->name;
     bool answered[LIMIT_MASTERS] = {false};
     size_t count = look_at_all(unlocking, answered);
     if (count < unlocking->quorum) {
@@ -290,17 +299,21 @@ static bool look_and_unlock(struct unlocking *unlocking, const char *name)
                    count, (size_t)unlocking->visit.group->master_count, unlocking->quorum);
         return false;
     }
-    const struct unlock_seen *seen = name == NULL ? NULL : seen_by_name(unlocking, name);
+    const struct unlock_seen *seen = seen_by_name(unlocking, name);
+    if (seen == NULL && unlocking->gone.masters > 0) { /* An earlier run was not told of all. */
+        snprintf(unlocking->gone.hold.name, sizeof(unlocking->gone.hold.name), "%s", name);
+        seen = &unlocking->gone;
+    }
     if (seen != NULL)
         return unlock_seen(unlocking, seen, answered);
-    if (name != NULL)
+    if (*name != '\0')
         unlock_say(unlocking, NULL, "no master has a hold %s of the key: nothing is deleted", name);
     else if (unlocking->seen_count > 0)
         unlock_say(unlocking, NULL, "nothing is deleted; to unlock a hold, add its name: --yes %s",
                    unlocking->seen[0].hold.name);
     else if (unlocking->foreign == 0)
         unlock_say(unlocking, NULL, "no agent holds the key");
-    return name == NULL;
+    return *name == '\0';
 }
 
 /* Fills the policy and the group of the key. The core knows how. Returns false without memory. */
@@ -327,7 +340,7 @@ bool redis_unlock(const struct config *config, struct text key, const char *name
 {
     static char bytes[UNLOCK_RESP_BYTES];
     struct resp resp = {.bytes = bytes, .size = sizeof(bytes)};
-    struct unlocking unlocking = {.target.key = key, .say = say};
+    struct unlocking unlocking = {.target.key = key, .say = say, .name = name == NULL ? "" : name};
     struct unlock_target *target = &unlocking.target;
     if (!find_target(config, target)) {
         say("unlock", NULL, "out of memory");
@@ -345,7 +358,7 @@ bool redis_unlock(const struct config *config, struct text key, const char *name
     target->has_slot = policy->form == FORM_SLOTS;
     unlocking.quorum = round_quorum(policy->algorithm, (uint8_t)group->master_count);
     visit_begin(&unlocking.visit, group, &resp);
-    bool well = look_and_unlock(&unlocking, name);
+    bool well = look_and_unlock(&unlocking);
     visit_close(&unlocking.visit);
     free(unlocking.seen);
     return well;

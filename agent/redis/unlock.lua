@@ -1,11 +1,11 @@
 -- Looks at one lock, and unlocks one of its holds, for `lockagent unlock` (R25).
 -- KEYS: the lock key, the key of its number if the policy fences, its tickets with order fair, and
 -- the marker if the group is guarded.
--- ARGV: the name of the hold ('': only look); the number to store, for a look the agreed time in us
--- ('0': the policy does not fence); for how many ms the tombstone stays.
+-- ARGV: the name of the hold ('': none is named); the number to store, for a look the agreed time
+-- in us ('0': the policy does not fence); for how many ms the tombstone stays ('0': only look).
 -- Answers a word, the number that was stored ('': none, '-': it is invalid), and ms:
---   {'free', number, 0}
---   {'held', number, 0, hold...}     a hold is {name, agent, number, ms left, label, mode}
+--   {'free', number, gone}           gone: 1 if the named hold was deleted by an earlier call
+--   {'held', number, gone, hold...}  a hold is {name, agent, number, ms left, label, mode}
 --   {'foreign', number, ms left}     the key has another type or shape
 -- to unlock:
 --   {'deleted', number, 0}           the larger one of the stored number and the hold's, unless the
@@ -26,7 +26,8 @@ local number = fences and stored_number(number_key, most)
 local stored = not fences and '' or number and string.format('%.0f', number) or '-'
 
 local function look()
-    local holds = {held and 'held' or 'free', stored, 0}
+    local gone = name ~= '' and redis.pcall('GET', tombstone_of(key, name)) == 'deleted'
+    local holds = {held and 'held' or 'free', stored, gone and 1 or 0}
     for _, value in ipairs(values_of(key, held)) do
         local there = number_in(value)
         if not there then return {'foreign', stored, redis.call('PTTL', key)} end
@@ -64,4 +65,4 @@ local function unlock()
 end
 
 if held == nil then return {'foreign', stored, redis.call('PTTL', key)} end
-return name == '' and look() or unlock()
+return ms == '0' and look() or unlock()

@@ -23,7 +23,7 @@ struct text unlocking_ask(struct resp *resp, const struct unlock_target *target,
                                    .fencing = target->fencing,
                                    .token = {.has_slot = target->has_slot, .slot = target->slot}};
     CORE_ASSERT(ask->number > 0 || !target->fencing);
-    CORE_ASSERT(ask->tombstone_ms > 0 || *ask->name == '\0');
+    CORE_ASSERT(ask->tombstone_ms == 0 || *ask->name != '\0');
     resp_begin(resp);
     resp_text(resp, "EVAL");
     resp_text(resp, unlock_scripts[target->form]);
@@ -68,6 +68,7 @@ bool unlocking_read(const redisReply *reply, struct unlock_answer *ret_answer)
     const char *number = reply->element[ANSWER_NUMBER]->str;
     answer.spoiled = strcmp(number, "-") == 0;
     answer.left_ms = reply->element[ANSWER_MS]->integer;
+    answer.gone = answer.word < UNLOCK_FOREIGN && answer.left_ms == 1;
     answer.holds = reply->elements - ANSWER_COLUMNS;
     if (answer.word == UNLOCK_WORDS || (answer.holds > 0) != (answer.word == UNLOCK_HELD) ||
         (!answer.spoiled && !parse_digits(number, &answer.number)))

@@ -18,11 +18,11 @@ struct unlock_target {
 
 /* One call to a master. */
 struct unlock_ask {
-    const char *name; /* The hold to unlock; "": only look. */
+    const char *name; /* The hold to unlock or to look for; "": none is named. */
     /* The number to store; for a look the agreed time in us of unix time. 0: the policy does not
      * fence. */
     uint64_t number;
-    int64_t tombstone_ms; /* For how long the tombstone stays (R25). Not used by a look. */
+    int64_t tombstone_ms; /* For how long the tombstone stays (R25). 0: only look. */
 };
 
 enum unlock_word {
@@ -41,6 +41,7 @@ struct unlock_answer {
         number; /* The number that was stored before; 0: none. DELETED: the larger one of it and
                       * the hold's. */
     int64_t left_ms; /* FOREIGN: time until it expires; -1: never. */
+    bool gone;       /* FREE, HELD: the named hold was deleted there by an earlier call. */
     size_t holds;    /* HELD: how many. */
 };
 

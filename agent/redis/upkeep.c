@@ -25,7 +25,6 @@ void service_up(struct master *master)
     master->reloading = false;
     master->probe_ticks = 0;
     master->noticed = 0;
-    master->native_from = (struct instant){0};
     if (guards)
         marker_ready(master);
     subscriber_wanted(master);
@@ -137,7 +136,8 @@ void replication_turn(struct master *master)
     if (!pipeline_append(master->pipeline, command, bytes, nothing_own()))
         pipeline_condemn(master->pipeline, "out of memory");
     command_release(&redis->pool, command);
-    master_start_timer(master, timeout_ms);
+    if (master->phase == PHASE_READY)
+        master_start_timer(master, timeout_ms); /* A greeting and a pause have their own. */
 }
 
 /* ---- scripts, marker and probes ---- */
@@ -188,10 +188,12 @@ static void heard_ping(struct master *master, const struct command *command,
     (void)command, (void)sent;
     if (reply == NULL || master->phase != PHASE_READY)
         return;
-    if (reply->type == REDIS_REPLY_ERROR)
-        service_refused(master, outcome_of_error(reply->str), reply->str);
-    else
+    if (reply->type != REDIS_REPLY_ERROR)
         master_answered_well(master);
+    else if (outcome_of_error(reply->str) == REDIS_OUTCOME_MISCONF)
+        service_pause(master, "PING: refuses writes because its snapshots fail");
+    else
+        service_refused(master, outcome_of_error(reply->str), reply->str);
 }
 
 static void heard_time(struct master *master, const struct command *command,

@@ -2,6 +2,7 @@
 #include "agent/redis/visit.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "agent/redis/auth.h"
 #include "agent/redis/replies.h"
@@ -41,9 +42,10 @@ redisReply *visit_ask(struct visit *visit, size_t master, struct text command)
     if (reply != NULL && reply->type == REDIS_REPLY_ERROR) {
         char says[120];
         visit->outcome = outcome_of_error(reply->str);
-        outcome_describe(visit->outcome, NULL, says, sizeof(says));
         int len;
         const char *name = command_name(command, &len);
+        bool is_secret = strncmp(name, "AUTH", (size_t)len) == 0;
+        outcome_describe(visit->outcome, is_secret ? NULL : reply->str, says, sizeof(says));
         snprintf(visit->says, sizeof(visit->says), "%.*s: %s", len, name, says);
         freeReplyObject(reply);
         return NULL;
@@ -87,8 +89,9 @@ bool visit_ask_run_id(struct visit *visit, size_t master, char *run_id, size_t s
     redisReply *reply = visit_ask(visit, master, resp_end(visit->resp));
     if (reply != NULL && reply->type == REDIS_REPLY_STRING)
         info_field(reply->str, "run_id", run_id, size);
+    bool is_refused = reply == NULL && visit->outcome == REDIS_OUTCOME_NOAUTH;
     freeReplyObject(reply);
-    return visit->masters[master].blocking != NULL;
+    return visit->masters[master].blocking != NULL && !is_refused;
 }
 
 bool visit_open(struct visit *visit, size_t master)
@@ -101,6 +104,16 @@ bool visit_open(struct visit *visit, size_t master)
     if (!well)
         hang_up(at);
     return well;
+}
+
+size_t visit_twin(const struct visit *visit, size_t master)
+{
+    const struct visited *all = visit->masters;
+    size_t m = 0;
+    while (m < master && (all[m].blocking == NULL || all[master].run_id[0] == '\0' ||
+                          strcmp(all[m].run_id, all[master].run_id) != 0))
+        m++;
+    return m;
 }
 
 void visit_close(struct visit *visit)

@@ -28,14 +28,20 @@ bool visit_open(struct visit *visit, size_t master);
 
 /* Sends a command to a connected master. Returns NULL, with the error in `says`, if there was no
  * reply or an error. A connection without a reply is closed. The caller frees the reply with
- * freeReplyObject(). The server's own error text is not repeated, because it may quote a secret. */
+ * freeReplyObject(). The server's own error text is in `says`, but for that of AUTH: it may quote a
+ * secret. */
 redisReply *visit_ask(struct visit *visit, size_t master, struct text command);
 
 /* The same without a reply to look at. Returns false if it failed. */
 bool visit_do(struct visit *visit, size_t master, struct text command);
 
-/* Reads the server's run id; "" if INFO is refused. Returns false if the connection has ended. */
+/* Reads the server's run id; "" if INFO is refused. Returns false, with the error in `says`, if the
+ * connection has ended, or if the server asks for a password. */
 bool visit_ask_run_id(struct visit *visit, size_t master, char *run_id, size_t size);
+
+/* Returns an earlier master of the visit that is the same server, by its run id, under another
+ * name; `master` itself: there is none. */
+size_t visit_twin(const struct visit *visit, size_t master);
 
 /* Closes all connections. */
 void visit_close(struct visit *visit);

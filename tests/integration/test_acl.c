@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHARES = 3 };
+
 TestSuite(acl, .init = world_open, .fini = world_close, .timeout = 120);
 
 struct feature_set {
@@ -190,7 +192,8 @@ Test(acl, the_basic_file_is_enough_without_guard_and_fencing)
     check_enough(&basic);
 }
 
-Test(acl, every_right_in_the_full_file_is_needed)
+/* Takes away one right after another, of those whose turn it is among SHARES. */
+static void check_each_is_needed(size_t share)
 {
     start_master(&full);
     struct agent *agent = start_agent(&full), *other = start_agent(&full);
@@ -198,10 +201,8 @@ Test(acl, every_right_in_the_full_file_is_needed)
     size_t rights = 0;
     for (char *word = strtok_r(read_whole_file(acl_file(&full)), " \n", &rest); word;
          word = strtok_r(NULL, " \n", &rest)) {
-        if (*word != '+') {
+        if (*word != '+' || rights++ % SHARES != share)
             continue;
-        }
-        rights++;
         cr_assert(eventually(get(agent, "/readyz")->status == 200), "%s",
                   get(agent, "/readyz")->body);
         master_do(0, "ACL SETUSER lockagent -%s", word + 1);
@@ -223,4 +224,19 @@ Test(acl, every_right_in_the_full_file_is_needed)
         master_do(0, "ACL SETUSER lockagent +%s", word + 1);
     }
     cr_assert_geq(rights, 10u);
+}
+
+Test(acl, each_right_is_needed_1)
+{
+    check_each_is_needed(0);
+}
+
+Test(acl, each_right_is_needed_2)
+{
+    check_each_is_needed(1);
+}
+
+Test(acl, each_right_is_needed_3)
+{
+    check_each_is_needed(2);
 }

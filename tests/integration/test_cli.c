@@ -32,6 +32,8 @@ Test(cli, usage)
         {"capacity", "x"},
         {"capacity", "--pods", "0"},
         {"capacity", "--rate", "1e3"},
+        {"capacity", "--keys", "5000000000000"},
+        {"capacity", "--memory", "5000000000000B"},
         {"serve", "too", "many"},
         {"serve", "--config"},
         {"-x"},
@@ -42,6 +44,34 @@ Test(cli, usage)
         cr_assert_eq(outcome.exit_status, 2, "%s %s: %d %s", wrong[i][0],
                      wrong[i][1] ? wrong[i][1] : "", outcome.exit_status, outcome.err);
         cr_assert_str_not_empty(outcome.err);
+        cr_assert_str_empty(outcome.out);
+    }
+}
+
+/* `trust --ask` once gave every master its vote. */
+Test(cli, an_option_of_another_command_is_refused)
+{
+    static const struct {
+        const char *arguments[4], *said;
+    } wrong[] = {
+        {{"trust", "--ask", "x"}, "trust has no option --ask"},
+        {{"check", "--new", "x"}, "check has no option --new"},
+        {{"check", "--print-config", "x"}, "check has no option --print-config"},
+        {{"check", "-c", "x", "x"}, "check has no option --config"},
+        {{"layouts", "--ready", "x"}, "layouts has no option --ready"},
+        {{"layouts", "x", "--yes", "x"}, "layouts has no option --yes"},
+        {{"unlock", "--ask", "x", "k"}, "unlock has no option --ask"},
+        {{"serve", "--ready"}, "serve has no option --ready"},
+        {{"--new"}, "serve has no option --new"},
+        {{"healthcheck", "--ask"}, "healthcheck has no option --ask"},
+        {{"docs", "-s", "a=b", "config"}, "docs has no option --set"},
+        {{"--ready", "run", "k"}, "its options come after the command: run"},
+    };
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+        const char *const *a = wrong[i].arguments;
+        const struct outcome outcome = lockagent(a[0], a[1], a[2], a[3]);
+        cr_assert_eq(outcome.exit_status, 2, "%s: %d", wrong[i].said, outcome.exit_status);
+        cr_assert_not_null(strstr(outcome.err, wrong[i].said), "%s", outcome.err);
         cr_assert_str_empty(outcome.out);
     }
 }
@@ -152,6 +182,23 @@ Test(cli, check_calls_no_group_new_that_an_agent_has_used)
     expect_told(&outcome, "main: 3 of 3 masters answer, 2 are needed\n");
 }
 
+/* Two groups have one prefix. The user may use it in the first group only. */
+Test(cli, check_looks_at_a_prefix_in_each_group)
+{
+    masters_start_new(2, MASTERS_DURABLE);
+    master_do(1, "ACL SETUSER default resetkeys ~lockagent:*");
+    const char *config = agent_config(&(struct agent_options){
+        .masters = format("['%s']", master_url(0)),
+        .group = format("    other: {masters: ['%s']}\n", master_url(1)),
+        .extra = "policies: [{match: 'a/*'}, {match: '*', group: other}]\n"});
+    const struct outcome outcome = lockagent("check", "--ask", config, NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, format("main: %s: ok: ", master_url(0)));
+    expect_told(
+        &outcome,
+        format("other: %s: a script may not read keys with the prefix \"lock:\": ", master_url(1)));
+}
+
 /* Expects a finding about a clock that is 5 s off. */
 static void expect_clock_off(const struct outcome *outcome, size_t master, const char *way)
 {
@@ -187,6 +234,59 @@ Test(cli, check_finds_clocks_that_are_off_and_twins)
     expect_told(&outcome,
                 format("main: redis://localhost:%s: the same server as %s\n", port, master_url(0)));
     cr_assert_eq(lines_of(outcome.out), 4u, "one finding alone:\n%s", outcome.out);
+}
+
+/* D5.7: the rights without guard and fencing are enough for the commands by hand as well. */
+Test(cli, check_and_layouts_need_no_more_than_the_basic_acl)
+{
+    masters_start_with(1, MASTERS_FORGETFUL, "--aclfile",
+                       format("%s/deploy/acl/basic.acl", getenv("LOCKAGENT_SOURCE")));
+    master_do(0, "ACL SETUSER lockagent >pw");
+    if (*masters_right_to_compare()) /* The files cannot name it (docs/masters.md). */
+        master_do(0, "ACL SETUSER lockagent %s", masters_right_to_compare());
+    const char *config = agent_config(&(struct agent_options){
+        .masters = format("['redis://lockagent:pw@%s']", master_url(0) + strlen("redis://")),
+        .group = "      guard: off\n",
+        .extra = "policies: [{match: '*', fencing: off}]\n"});
+    struct outcome outcome = lockagent("check", "--ask", config, NULL);
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, ": ok: version ");
+    expect_told(&outcome, "main: 1 of 1 masters answer, 1 are needed\n");
+    outcome = lockagent("layouts", config, NULL, NULL);
+    cr_assert_eq(outcome.exit_status, 0, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, "main: guard: off: agents compare no layouts\n");
+    const redisReply *refused = master_do(0, "ACL LOG");
+    cr_assert_eq(refused->elements, 0, "%s", refused->element[0]->element[5]->str);
+}
+
+/* The masters ask for a password, and the configuration has none. */
+Test(cli, check_and_trust_say_that_a_master_asks_for_a_password)
+{
+    masters_start_with(1, MASTERS_FORGETFUL, "--requirepass", "correct-horse");
+    const char *config = agent_config(NULL);
+    struct outcome outcome = lockagent("check", "--ask", config, NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, format("main: %s: INFO: noauth: ", master_url(0)));
+    expect_told(&outcome, "main: 0 of 1 masters answer, 1 are needed: no lock can be granted\n");
+    outcome = lockagent("trust", config, NULL, NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, format("main: %s: INFO: noauth: ", master_url(0)));
+}
+
+/* The server's own words name the fault. Those for a wrong password may quote it. */
+Test(cli, check_repeats_what_the_master_said)
+{
+    masters_start_with(1, MASTERS_FORGETFUL, "--requirepass", "correct-horse");
+    const char *address = master_url(0) + strlen("redis://");
+    struct agent_options options = {.masters = format("['redis://:correct-horse@%s/99']", address)};
+    struct outcome outcome = lockagent("check", "--ask", agent_config(&options), NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, ": SELECT: unexpected answer: ERR DB index is out of range\n");
+    options.masters = format("['redis://:hunter2@%s']", address);
+    outcome = lockagent("check", "--ask", agent_config(&options), NULL);
+    cr_assert_eq(outcome.exit_status, 1, "%s%s", outcome.out, outcome.err);
+    expect_told(&outcome, ": AUTH: ");
+    cr_assert_null(strstr(outcome.out, "hunter2"), "%s", outcome.out);
 }
 
 /* An even number of masters is allowed, also for a roll-out from three to five. */
@@ -340,6 +440,15 @@ Test(cli, healthcheck)
     cr_assert_eq(agent_run(lives).exit_status, 1);
 }
 
+/* A part of a configuration with so many errors. */
+static const char *unknown_keys(int count)
+{
+    const char *keys = "";
+    for (int i = 0; i < count; i++)
+        keys = format("%sunknown_%d: 1\n", keys, i);
+    return keys;
+}
+
 /* SIGHUP takes the settings that may change. A bad file, or one that changes other settings,
  * changes nothing and is reported. */
 Test(cli, reload)
@@ -361,6 +470,11 @@ Test(cli, reload)
     agent_signal(agent, SIGHUP);
     cr_assert(eventually(agent_logged(agent, "configuration refused", "nonsense") >= 1));
     cr_assert_eq(number(acquire(agent, "p/3", NULL), "ttl_ms"), 8000);
+
+    write_file(name, format("%s%s", changed, unknown_keys(70)));
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration has more errors", "\"more\":6") == 1),
+              "as `check` says it");
 
     memcpy(strstr(changed, "ttl: 8s"), "ttl: 9s", 7);
     write_file(name, format("%slimits: {locks: 77}\n", changed));

@@ -150,6 +150,23 @@ Test(lacking, a_command_of_the_scripts_is_missing)
     expect_refused(NULL, "a script needs a command that the server does not have");
 }
 
+/* No script of the connection runs it, so the master stays up. Locks are granted, and no renewal
+ * succeeds. */
+Test(lacking, a_command_of_renewals_is_missing)
+{
+    masters_without("rename-command PEXPIRE \"\"\n");
+    struct agent *agent = agent_of(NULL, false);
+    const struct reply *granted = acquire(agent, "k", "ttl=3s");
+    expect(granted, 201, NULL);
+    cr_assert_eq(renew(agent, "k", token(granted), "ttl=3s")->status, 503);
+    give_back(agent, "k", token(granted));
+    expect(acquire(agent, "watched", "ttl=3s&renew=agent"), 201, NULL);
+    cr_assert(eventually(!held_here(agent, "watched")));
+    cr_assert_not_null(strstr(get(agent, "/readyz")->body, "\"up\":3"), "%s",
+                       get(agent, "/readyz")->body);
+    cr_assert_eq(get(agent, "/readyz")->status, 200);
+}
+
 /* Without INFO the agent cannot see whether the masters may evict keys. */
 Test(lacking, info_is_missed_once)
 {
@@ -188,6 +205,25 @@ Test(lacking, multi_is_missed_once)
     cr_assert(eventually(takes(agent, "free") && said(agent, "MULTI") == MASTERS));
     expect_logged(agent, "locks are taken by script");
     expect_service(agent);
+    cr_assert_eq(said(agent, "MULTI"), (size_t)MASTERS);
+}
+
+/* The scripts behind such a call are queued, and the connection is ended. So it is not tried again
+ * on the next connection. */
+Test(lacking, exec_is_missed_once)
+{
+    static const char *const down = "\"state\":\"down\"";
+    masters_without("rename-command EXEC \"\"\n");
+    struct agent *agent = agent_of(NULL, false);
+    unsigned i = 0;
+    cr_assert(eventually(acquire(agent, format("k%u", i++), "ttl=1s") &&
+                         said(agent, "MULTI") == MASTERS));
+    cr_assert(eventually(agent_logged(agent, "master state changed", down) == MASTERS &&
+                         get(agent, "/readyz")->status == 200));
+    const int64_t until = boottime_ms() + 3000; /* Native commands are tried after a second. */
+    while (boottime_ms() < until)
+        takes(agent, "other");
+    cr_assert_eq(agent_logged(agent, "master state changed", down), (size_t)MASTERS);
     cr_assert_eq(said(agent, "MULTI"), (size_t)MASTERS);
 }
 
@@ -256,4 +292,18 @@ Test(lacking, check_names_each_command_that_is_missing)
                            outcome.out);
     cr_assert_null(strstr(outcome.out, "the same server"), "masters without a run id:\n%s",
                    outcome.out);
+}
+
+/* Also a command that scripts call: the agent itself would miss it with the first renewal. */
+Test(lacking, check_names_a_command_of_the_scripts_that_is_missing)
+{
+    masters_without("rename-command PEXPIRE \"\"\n");
+    const char *config = agent_config(&(struct agent_options){.group = "      durable: false\n"});
+    struct outcome outcome = agent_run((const char *[]){"check", "--ask", config, NULL});
+    cr_assert_eq(outcome.exit_status, 1, "%s", outcome.out);
+    for (size_t i = 0; i < MASTERS; i++)
+        cr_assert_not_null(
+            strstr(outcome.out, format("main: %s: pexpire: nocommand: scripts that need it fail\n",
+                                       master_url(i))),
+            "%s", outcome.out);
 }

@@ -265,6 +265,22 @@ Test(new, two_at_once)
     cr_assert_eq(agent_logged(agent, "master state changed", "guarded_ms"), 0u);
 }
 
+/* One server under two names has one marker and one vote. */
+Test(new, it_stops_if_a_server_is_named_twice)
+{
+    masters_start_new(2, MASTERS_FORGETFUL);
+    const char *port = strrchr(master_url(0), ':') + 1;
+    const char *config = agent_config(
+        &(struct agent_options){.masters = format("['%s', 'redis://localhost:%s', '%s']",
+                                                  master_url(0), port, master_url(1))});
+    const char *finding = format(
+        "main: redis://localhost:%s: the same server as %s: it never votes\n", port, master_url(0));
+    expect_said(trust_new(config), 1, finding);
+    cr_assert_eq(masters_with("lockagent:votes"), 0u);
+    expect_said(agent_run((const char *[]){"trust", config, NULL}), 1, finding);
+    cr_assert_eq(masters_with("lockagent:votes"), 0u);
+}
+
 /* Groups are new or old each for itself, and one without guard needs nothing. */
 Test(new, groups_are_independent)
 {

@@ -12,7 +12,7 @@ Test(redis, least_rights)
     const char *acl = write_file(
         "users.acl", "user default on nopass ~* &* +@all\n"
                      "user locker on >s3cret ~lock:* ~lockagent:* resetchannels -@all +set +get "
-                     "+mget +del +hset +hget +hlen +zadd +zscore "
+                     "+mget +del +hset +hget +hgetall +zadd +zscore "
                      "+hmget +pexpire +pttl +eval +evalsha +script|exists +script|load +ping +info "
                      "+time +hello +client|setname +client|id +client|kill +command|list\n");
     masters_start_with(5, MASTERS_FORGETFUL, "--aclfile", acl);

@@ -232,6 +232,19 @@ Test(replicas, a_master_that_followed_a_replica_grants_nothing_at_first)
     }
 }
 
+/* R21: another server may be behind its address by now. A switch by hand ends no connections. */
+Test(replicas, a_master_that_has_become_a_replica_is_left)
+{
+    start(1);
+    struct agent *agent = agent_start(one_master());
+    const int port = atoi(strrchr(master_url(1), ':') + 1);
+    master_do(1, "REPLICAOF NO ONE");
+    master_do(0, "REPLICAOF 127.0.0.1 %d", port);
+    cr_assert(eventually(agent_logged(agent, "master state changed", "it has become a replica")));
+    master_do(0, "REPLICAOF NO ONE");
+    cr_assert(eventually(get(agent, "/readyz")->status == 200));
+}
+
 /* The first backup gives the server another replication id, and takes nothing from its data. */
 Test(replicas, a_backup_takes_no_vote_away)
 {

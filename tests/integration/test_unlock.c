@@ -82,6 +82,19 @@ Test(unlock, the_holder_hears_it_and_the_next_number_is_larger)
     cr_assert(held_here(second, "k"));
 }
 
+/* A multilock needs all masters of a group, also to be unlocked, though two are a quorum of it for
+ * the other policy. */
+Test(unlock, the_quorum_is_that_of_the_key)
+{
+    begin(NULL, "policies: [{match: 'all/*', algorithm: multilock}, {match: '*'}]\n");
+    const struct reply *granted = acquire_free(first, "all/k", "ttl=30s");
+    expect(granted, 201, NULL);
+    master_kill(2);
+    const struct outcome outcome = unlock("all/k", name_of(granted));
+    expect_outcome(&outcome, 1, "2 of 3 masters answer, 3 are needed: nothing is deleted");
+    cr_assert_eq(masters_with("lock:all/k"), 2);
+}
+
 /* The stored number is what decides, also if the agents' clocks are behind it. */
 Test(unlock, the_number_is_stored_on_a_quorum)
 {
@@ -138,7 +151,68 @@ Test(unlock, a_hold_is_compared_and_not_its_key)
     cr_assert_gt(unlocked("k", next), number(next, "fencing_token"));
     cr_assert_eq(masters_with("lock:k"), 0);
     outcome = unlock("k", name_of(next)); /* a second operator */
-    expect_outcome(&outcome, 1, "nothing is deleted");
+    expect_outcome(&outcome, 0, "unlocked, number ");
+}
+
+/* Returns how many masters have a tombstone of any hold. */
+static size_t tombstones(void)
+{
+    size_t masters = 0;
+    for (size_t m = 0; m < master_count(); m++)
+        masters += master_do(m, "KEYS lockagent:unlocked:*")->elements > 0;
+    return masters;
+}
+
+/* Without a hold and without a tombstone nothing is written. */
+Test(unlock, r25_a_hold_that_never_was_leaves_no_tombstone)
+{
+    static const char stranger[] = "0123456789ab";
+    begin(NULL, NULL);
+    struct outcome outcome = unlock("k", stranger);
+    expect_outcome(&outcome, 1, "no master has a hold 0123456789ab of the key: nothing is deleted");
+    cr_assert_eq(tombstones(), 0);
+    const struct reply *granted = acquire_free(first, "k", "ttl=60s");
+    expect(granted, 201, NULL);
+    cr_assert(eventually(masters_with("lock:k") == 3));
+    outcome = unlock("k", stranger);
+    expect_outcome(&outcome, 1, "no master has a hold 0123456789ab of the key: nothing is deleted");
+    cr_assert_eq(tombstones(), 0);
+    cr_assert_eq(masters_with("lock:k"), 3);
+    expect(renew(first, "k", token(granted), "ttl=60s"), 200, NULL);
+}
+
+/* A run that ended before it was told that all keys are deleted is completed by the next one. */
+Test(unlock, r25_what_a_run_has_deleted_counts_in_the_next_one)
+{
+    static const char *const keys[] = {"k", "slots", "shared"};
+    begin(NULL, "policies:\n  - {match: slots, permits: 3}\n  - {match: shared, kind: rw}\n");
+    for (size_t i = 0; i < 3; i++) {
+        const struct reply *granted = acquire_free(first, keys[i], "ttl=60s");
+        expect(granted, 201, NULL);
+        cr_assert_gt(unlocked(keys[i], granted), number(granted, "fencing_token"));
+        const int64_t raised = unlocked(keys[i], granted); /* Once more, for the same hold. */
+        cr_assert_gt(raised, number(granted, "fencing_token"));
+        const struct reply *next = acquire_free(second, keys[i], "ttl=60s");
+        expect(next, 201, NULL);
+        cr_assert_gt(number(next, "fencing_token"), raised);
+        unlocked(keys[i], granted); /* The next holder keeps the lock. */
+        expect(renew(second, keys[i], token(next), NULL), 200, NULL);
+    }
+}
+
+/* One master alone has deleted it: as many as that are not enough, and the command says so. */
+Test(unlock, r25_what_fewer_than_a_quorum_have_deleted_is_not_unlocked)
+{
+    begin(NULL, NULL);
+    const struct reply *granted = acquire_free(first, "k", "ttl=60s");
+    expect(granted, 201, NULL);
+    agent_kill(first);
+    cr_assert(eventually(masters_with("lock:k") == 3));
+    for (size_t m = 0; m < 3; m++)
+        master_do(m, "DEL lock:k");
+    master_do(1, "SET lockagent:unlocked:%s:lock:k deleted PX 60000", name_of(granted));
+    const struct outcome outcome = unlock("k", name_of(granted));
+    expect_outcome(&outcome, 1, "NOT unlocked: 1 of 3 masters have deleted it, 2 are needed");
 }
 
 /* One master is cut off while the other two unlock, and comes back with the key. The holder goes
@@ -194,7 +268,10 @@ Test(unlock, a_waiter_gets_the_lock_at_once)
         expect(granted, 201, NULL);
         const int waiter =
             wire_request(second, "POST", format("/locks/%s?ttl=10s&wait=50s", keys[i]), NULL);
-        cr_assert(eventually(rounds_by(policies[i], "subscribed") >= 1));
+        for (size_t m = 0; m < 3; m++)
+            cr_assert(eventually(master_do(m, "PUBSUB NUMSUB lockagent:channel:lock:%s", keys[i])
+                                     ->element[1]
+                                     ->integer == 1));
         cr_assert_gt(unlocked(keys[i], granted), number(granted, "fencing_token"));
         const struct reply *next = wire_receive(waiter, PATIENCE_MS);
         expect(next, 201, NULL);
@@ -485,6 +562,16 @@ Test(unlock, a_hold_in_each_of_the_slots)
         for (size_t other = i + 1; other < SLOTS; other++)
             expect(renew(first, "slots", token(granted[other]), NULL), 200, NULL);
     }
+}
+
+Test(unlock, a_master_counts_once_for_all_slots_of_another_program)
+{
+    begin(NULL, "policies:\n  - {match: slots, permits: 3}\n");
+    for (size_t m = 0; m < 3; m++)
+        for (int slot = 0; slot < 2; slot++)
+            master_do(m, "RPUSH lockagent:slot:%d:lock:slots theirs", slot);
+    struct outcome outcome = unlock("slots", NULL);
+    expect_outcome(&outcome, 0, "held by another program on 3 masters");
 }
 
 Test(unlock, locks_of_java)

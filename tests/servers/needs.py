@@ -4,8 +4,9 @@
 The commands are those of deploy/acl/full.acl, of which test_acl.c sees that none is missing and
 none too much; the options are the words in capitals beside them in the scripts and in the native
 commands of asking.c. Each must be in SINCE. docs/interop.md has a table of all that came with
-Redis 5 or later, and names the oldest server; both are compared. The last line is `N passed, N
-failed`.
+Redis 5 or later, and names the oldest server; both are compared. So are the commands that scripts
+call and the list by which `lockagent check --ask` looks for them (survey.c). The last line is
+`N passed, N failed`.
 """
 import pathlib
 import re
@@ -15,12 +16,15 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 PAGE = TOP / "docs/interop.md"
 TABLE = re.compile(r"(?<=<!-- needs -->\n).*?(?=<!-- end of needs -->)", re.S)
 WORD = re.compile(r"(\*\d+\\r\\n)?\$\d+\\r\\n([A-Z]+)\\r\\n")
+CALLED = re.compile(r"(?:redis\.p?call|\bask)\('([A-Z]+)'")
+# INFO and TIME are asked for by themselves. Without PUBSUB a script tells no waiting agent.
+NOT_LISTED = {"INFO", "TIME", "PUBSUB"}
 CALL = re.compile(r"(?:redis\.p?call|\bask)\('([A-Z]+)'((?:[^()]|\([^()]*\))*)\)")
 
 SINCE = {
     "1.0": "DEL EXISTS GET INFO MGET PING SET",
     "1.2": "EXEC MULTI ZADD ZRANGE ZRANGE+WITHSCORES ZREM ZREMRANGEBYSCORE ZSCORE",
-    "2.0": "HDEL HGET HGETALL HLEN HMGET HSET PUBLISH SUBSCRIBE UNSUBSCRIBE ZCOUNT",
+    "2.0": "HDEL HGET HGETALL HMGET HSET PUBLISH SUBSCRIBE UNSUBSCRIBE ZCOUNT",
     "2.6": "EVAL EVALSHA PEXPIRE PEXPIREAT PTTL SCRIPT|EXISTS SCRIPT|LOAD TIME",
     "2.6.9": "CLIENT|SETNAME",
     "2.6.12": "SET+NX SET+PX SET+XX",
@@ -59,6 +63,20 @@ def options_needed():
     return {each for each in found if each != "PUBSUB+NUMSUB"}  # a command of its own
 
 
+def scripts_commands():
+    called = set()
+    for script in sorted((TOP / "agent/redis").glob("*.lua")):
+        called |= set(CALLED.findall(script.read_text(encoding="ascii")))
+    return called
+
+
+def commands_surveyed():
+    survey = (TOP / "agent/redis/survey.c").read_text(encoding="ascii")
+    survey = survey[survey.index("static void look_at_scripts_commands(") :]
+    names = survey[survey.index("needed[] = {") : survey.index("};")]
+    return {name.upper() for name in re.findall(r'"(\w+)"', names)}
+
+
 def main():
     since = {each: when for when, line in SINCE.items() for each in line.split()}
     needed = commands_needed() | options_needed()
@@ -72,9 +90,14 @@ def main():
     if "--write" in sys.argv:
         text = TABLE.sub(lambda _: table, text)
         PAGE.write_text(text, encoding="utf-8")
+    called, rights = scripts_commands(), {each.partition("|")[0] for each in commands_needed()}
+    unlisted = sorted((called & rights - NOT_LISTED) ^ commands_surveyed())
     oldest = ".".join(map(str, rows[-1][0]))
     checks = {
         f"not both needed and in SINCE: {', '.join(apart)}": not apart,
+        f"called by scripts, and not in full.acl: {', '.join(sorted(called - rights))}": called
+        <= rights,
+        f"not both called by scripts and in survey.c: {', '.join(unlisted)}": not unlisted,
         f"the table of needs in {PAGE.name} is another one: --write": TABLE.findall(text)
         == [table],
         f"{PAGE.name} does not say **Redis {oldest}**": f"**Redis {oldest}**" in text,

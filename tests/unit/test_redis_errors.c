@@ -76,6 +76,22 @@ Test(errors, out_of_memory_refuses_acquires_only)
     end(&one);
 }
 
+/* Makes snapshots of the server fail, so that it refuses writes. Returns the folder that is in the
+ * way of the file. */
+static const char *fail_snapshots(void)
+{
+    static char missing[128];
+    ask(&one, "CONFIG SET rdbcompression no");
+    snprintf(missing, sizeof(missing), "%s/dump.rdb", one.dir);
+    cr_assert_eq(mkdir(missing, 0700), 0); /* the snapshot cannot be put there */
+    ask(&one, "CONFIG SET save %s", "1000 1000");
+    ask(&one, "BGSAVE");
+    for (int i = 0; i < 400 && !strstr(ask(&one, "INFO persistence"), "rdb_last_bgsave_status:err");
+         i++)
+        usleep(5000);
+    return missing;
+}
+
 Test(errors, misconf_and_noreplicas_and_readonly_refuse)
 {
     begin(&one, NULL);
@@ -86,15 +102,7 @@ Test(errors, misconf_and_noreplicas_and_readonly_refuse)
     assert_refused(OP_RELEASE, item, REDIS_OUTCOME_NOREPLICAS);
     ask(&one, "CONFIG SET min-replicas-to-write 0");
 
-    ask(&one, "CONFIG SET rdbcompression no");
-    char missing[128];
-    snprintf(missing, sizeof(missing), "%s/dump.rdb", one.dir);
-    cr_assert_eq(mkdir(missing, 0700), 0); /* the snapshot cannot be put there */
-    ask(&one, "CONFIG SET save %s", "1000 1000");
-    ask(&one, "BGSAVE");
-    for (int i = 0; i < 400 && !strstr(ask(&one, "INFO persistence"), "rdb_last_bgsave_status:err");
-         i++)
-        usleep(5000);
+    const char *missing = fail_snapshots();
     assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_MISCONF);
     assert_refused(OP_RENEW, item, REDIS_OUTCOME_MISCONF);
     assert_refused(OP_RELEASE, item, REDIS_OUTCOME_MISCONF);
@@ -108,6 +116,22 @@ Test(errors, misconf_and_noreplicas_and_readonly_refuse)
     assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_READONLY);
     assert_refused(OP_RENEW, item, REDIS_OUTCOME_READONLY);
     cr_assert_eq(exchange(OP_READ, 0, item).vote, VOTE_YES);
+    end(&one);
+}
+
+/* A master that refuses writes takes no lock, also if no caller has asked for one yet. */
+Test(errors, a_ping_that_is_refused_with_misconf_takes_the_master_down)
+{
+    begin(&one, NULL);
+    const char *missing = fail_snapshots();
+    RUN_UNTIL(is_down_with(0, "PING: refuses writes because its snapshots fail"), 5000);
+    cr_assert_eq(count_of(EVENT_MASTER_DOWN, 0), 1);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_NOT_SENT);
+    rmdir(missing);
+    ask(&one, "CONFIG SET stop-writes-on-bgsave-error no");
+    RUN_UNTIL(is_up(0), 5000);
+    cr_assert_eq(redis_master(rig.redis, 0, 0).reconnects, 0);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
     end(&one);
 }
 

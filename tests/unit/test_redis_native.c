@@ -399,6 +399,21 @@ Test(native, r24_what_is_not_execs_reply_to_this_call_grants_nothing)
     }
 }
 
+/* Without MULTI the commands run one by one, so the script must not create a key that it does not
+ * find. */
+Test(native, r24_without_multi_the_keys_may_have_been_set)
+{
+    static const struct native_results call = {.takes = true, .results = 6};
+    static const char *const errors[] = {"-ERR EXEC without MULTI\r\n", "-OOM no memory\r\n"};
+    for (unsigned i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+        struct event_reply replies[2];
+        redisReply *reply = parsed(errors[i]);
+        cr_assert_not(native_reply_read(&call, 2, reply, replies));
+        cr_assert(replies[0].is_set == (i == 0) && replies[1].is_set == (i == 0), "%s", errors[i]);
+        freeReplyObject(reply);
+    }
+}
+
 /* Without fencing each lock has one result. Without a guard there is no vote. */
 Test(native, r24_locks_without_number_and_groups_without_guard_have_fewer_results)
 {

@@ -337,6 +337,33 @@ static bool adoption_is_guarded(enum script_id script)
     return says_guarded(run(sizeof(words) / sizeof(words[0]), words));
 }
 
+/* R7, R21: neither does it to a renewal. Such a master has forgotten, and its marker does not show
+ * it yet. So no epoch is answered, and the lock counts as forgotten. */
+Test(numbers, r21_a_renewal_on_a_master_that_has_followed_another_gets_no_epoch)
+{
+    static const char *const words[] = {"EVALSHA",          NULL,    "2",  "lock:k",
+                                        "lockagent:marker", "renew", NULL, "10000"};
+    static const enum script_id scripts[] = {SCRIPT_EXTEND, SCRIPT_EXTEND_RW};
+    char known[100];
+    begin(&one, NULL);
+    for (unsigned i = 0; i < sizeof(scripts) / sizeof(scripts[0]); i++) {
+        const char *asked[sizeof(words) / sizeof(words[0])];
+        memcpy(asked, words, sizeof(words));
+        asked[1] = redis_scripts[scripts[i]].sha;
+        asked[6] = scripts[i] == SCRIPT_EXTEND_RW ? "w:" A40 AGENT "7:me" : A40 AGENT "7:me";
+        vote_with_replid(known);
+        for (unsigned followed = 0; followed < 2; followed++) {
+            redisReply *reply = run(sizeof(asked) / sizeof(asked[0]), asked);
+            cr_assert(reply->type == REDIS_REPLY_ARRAY && reply->elements == 2);
+            cr_assert_eq(reply->element[0]->integer, -1);
+            cr_assert_str_eq(reply->element[1]->str, followed ? "" : "ee");
+            freeReplyObject(reply);
+            follow_another();
+        }
+    }
+    end(&one);
+}
+
 /* D3.4: neither does it to a PUT. */
 Test(numbers, d3_a_master_that_has_followed_another_does_not_know_what_is_adopted)
 {

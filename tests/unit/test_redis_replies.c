@@ -95,6 +95,10 @@ Test(replies, one_zero_stands_for_a_batch_of_them)
     cr_assert_not(reply_is_possible(OP_RELEASE, 3, &seven));
     cr_assert_not(reply_is_possible(OP_REPAIR, 3, &zero));
     cr_assert_not(reply_is_possible(OP_ADOPT, 1, &zero));
+    cr_assert_not(reply_is_possible(OP_RESUME, 3, &zero));
+    struct event_reply item; /* An adoption is answered with the number and the mode. */
+    item_reply_read(OP_ADOPT, &seven, &item);
+    cr_assert_eq(item.vote, VOTE_UNKNOWN);
     end(&one);
 }
 
