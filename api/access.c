@@ -2,7 +2,7 @@
  *
  * A web page in a browser, or a URL that a service was made to fetch, can reach loopback. Their
  * requests can be recognized. Browsers send `Origin` with every call that could change something.
- * With every other one, such as that of an image, they send that it comes from another site
+ * With every other one, such as that of an image, they send that it comes from another page
  * (`Sec-Fetch-Site`). A host name that was rebound to 127.0.0.1 is still in `Host`. */
 #include "api/internal.h"
 
@@ -18,23 +18,49 @@ enum { LOOK_MS = 1000 }; /* Shortest time between two checks of the token's file
 
 /* ---- the bearer token ------------------------------------------------------------------------ */
 
-bool access_load_secret(struct api *api, char *error, size_t error_size)
+static bool read_secret(const char *path, char secret[SECRET_BYTES], char *error, size_t error_size)
 {
-    const char *path = api->config->token_file;
-    struct stat found = {0};
-    memset(api->secret, 0, sizeof(api->secret));
-    api->secret_looked_ms = uv_now(api->loop);
+    memset(secret, 0, SECRET_BYTES);
     if (path[0] == '\0')
         return true;
-    if (stat(path, &found) == 0)
-        api->secret_mtime = found.st_mtim;
-    int len = config_read_secret(path, api->secret, sizeof(api->secret));
+    int len = config_read_secret(path, secret, SECRET_BYTES);
     if (len > 0)
         return true;
     snprintf(error, error_size, "api.token_file: %s: %s", path,
              len == 0 ? "the file is empty" : config_secret_fault(errno));
-    memset(api->secret, 0, sizeof(api->secret));
+    memset(secret, 0, SECRET_BYTES);
     return false;
+}
+
+/* Keeps what shows a change of the file. A file that could not be read has always changed. */
+bool access_load_secret(struct api *api, char *error, size_t error_size)
+{
+    const char *path = api->config->token_file;
+    struct stat found = {0};
+    api->secret_looked_ms = uv_now(api->loop);
+    bool is_there = path[0] != '\0' && stat(path, &found) == 0,
+         read = read_secret(path, api->secret, error, error_size);
+    api->secret_file = is_there && read ? found : (struct stat){0};
+    return read;
+}
+
+bool api_reads_token(const struct config *config, char *error, size_t error_size)
+{
+    char secret[SECRET_BYTES];
+    bool read = read_secret(config->token_file, secret, error, error_size);
+    memset(secret, 0, sizeof(secret));
+    return read;
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
+           same_time(a->st_mtim, b->st_mtim) && same_time(a->st_ctim, b->st_ctim);
 }
 
 static void look_at_secret(struct api *api)
@@ -45,10 +71,9 @@ static void look_at_secret(struct api *api)
     if (now_ms - api->secret_looked_ms < LOOK_MS)
         return;
     api->secret_looked_ms = now_ms;
-    bool same = stat(api->config->token_file, &found) == 0 &&
-                found.st_mtim.tv_sec == api->secret_mtime.tv_sec &&
-                found.st_mtim.tv_nsec == api->secret_mtime.tv_nsec;
-    if (!same && !access_load_secret(api, error, sizeof(error)))
+    bool was_read = api->secret[0] != '\0',
+         same = stat(api->config->token_file, &found) == 0 && same_file(&found, &api->secret_file);
+    if (!same && !access_load_secret(api, error, sizeof(error)) && was_read)
         log_event(LOG_ERROR, "API token could not be read: no caller is let in",
                   LOG_TEXT_FIELD("error", error));
 }
@@ -120,7 +145,7 @@ bool access_refuses(struct connection *connection, const struct headers *headers
     struct api *api = connection->api;
     if (connection->listener->is_admin)
         return false;
-    if (headers->origin != NULL || headers->is_cross_site) {
+    if (headers->origin != NULL || headers->is_of_other_page) {
         turn_away(refusal, PROBLEM_ORIGIN_REFUSED, "");
         return true;
     }

@@ -282,6 +282,13 @@ static json_t *guarded_json(const struct connection *connection)
     return list;
 }
 
+/* Returns the time after which a refused caller may ask again; -1: not known. It is never 0: such a
+ * caller would ask without a pause. */
+static int64_t retry_after_ms(const struct effect_answer *answer)
+{
+    return answer->occupant.left_ms == 0 ? 1000 : answer->occupant.left_ms;
+}
+
 static json_t *members_json(const struct connection *connection, unsigned says, int64_t valid_ms)
 {
     const struct effect_answer *answer = &connection->request->kept.answer;
@@ -295,7 +302,7 @@ static json_t *members_json(const struct connection *connection, unsigned says, 
     if (says & HOLDER && view_is_shared(connection->api, answer->policy))
         add_mode(members, answer, /* is_held= */ true);
     if (says & RETRY && answer->occupant.left_ms >= 0)
-        json_object_set_new(members, "retry_after_ms", json_integer(answer->occupant.left_ms));
+        json_object_set_new(members, "retry_after_ms", json_integer(retry_after_ms(answer)));
     if (says & VALID_FOR)
         json_object_set_new(members, "valid_for_ms", json_integer(valid_ms));
     if (says & REASON)
@@ -358,7 +365,7 @@ static enum MHD_Result write_refusal(struct connection *connection, int64_t vali
                                     .status = table[answer->answer].status,
                                     .retry_after_ms = -1};
     if (says & RETRY)
-        report.retry_after_ms = answer->occupant.left_ms > 0 ? answer->occupant.left_ms : 0;
+        report.retry_after_ms = answer->occupant.left_ms > 0 ? answer->occupant.left_ms : 1000;
     if (says & GUARD && answer->guarded != 0) {
         say_guard(connection, detail, sizeof(detail));
         report.detail = detail;
@@ -427,7 +434,7 @@ static void count_answer(struct api *api, const struct effect_answer *answer)
     metrics_answered(api->backend.metrics, answer);
     if (answer->answer == ANSWER_GRANTED)
         recent_count(&api->recent, RECENT_GRANTED, uv_now(api->loop));
-    else if (!hands_out(answer->answer))
+    else if (!hands_out(answer->answer) && answer->answer != ANSWER_BAD_TTL)
         recent_count(&api->recent, RECENT_REFUSED, uv_now(api->loop));
 }
 
@@ -465,13 +472,19 @@ enum MHD_Result answer_write(struct connection *connection)
     }
 }
 
-enum MHD_Result answer_here(struct connection *connection, enum answer answer)
+/* Keeps an answer that the core did not give, but is counted like the core's. */
+static void keep_answer(struct connection *connection, enum answer answer)
 {
     struct request *request = connection->request;
     uint16_t policy = core_policy_of(connection->api->backend.core,
                                      (struct text){request->key, request->key_len});
     request->kept.answer =
         (struct effect_answer){.answer = answer, .policy = policy, .occupant.left_ms = 1000};
+}
+
+enum MHD_Result answer_here(struct connection *connection, enum answer answer)
+{
+    keep_answer(connection, answer);
     return answer_write(connection);
 }
 
@@ -627,8 +640,7 @@ void exchange_caller_gone(struct connection *connection)
 void exchange_drained(struct connection *connection)
 {
     exchange_cancel(connection);
-    connection->request->kept.answer =
-        (struct effect_answer){.answer = ANSWER_DRAINING, .occupant.left_ms = 1000};
+    keep_answer(connection, ANSWER_DRAINING);
     connection->phase = PHASE_ANSWERED;
     resume(connection);
 }

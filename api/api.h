@@ -44,6 +44,10 @@ void api_notify(struct api *api, const struct effect_trace *trace);
 /* Takes an EFFECT_FOLLOWED of the core, and reports it to the callers that follow the key. */
 void api_followed(struct api *api, const struct effect_followed *now);
 
+/* Returns false, with the reason in `error`, if the token file of the configuration cannot be
+ * read. */
+bool api_reads_token(const struct config *config, char *error, size_t error_size);
+
 /* Takes over the reloadable part of the configuration: the same struct with new values. */
 void api_reload(struct api *api, const struct config *config);
 
@@ -53,6 +57,9 @@ void api_drain(struct api *api);
 /* Returns true if a call is open that waits for a lock, or that is answered with a stream of a
  * hold. */
 bool api_has_callers(const struct api *api);
+
+/* Returns the number of keys that are followed. */
+size_t api_followed_keys(const struct api *api);
 
 /* Returns the number of requests that wait for an answer. */
 size_t api_unanswered(const struct api *api);

@@ -195,6 +195,17 @@ char *problem_json(const struct problem_report *report)
     return view_line(body);
 }
 
+char *problem_line(const struct problem_report *report)
+{
+    const char *what = report->detail == NULL ? report->title : report->detail;
+    size_t size = strlen(report->code) + strlen(what) + sizeof(": \n");
+    char *line = malloc(size);
+    if (line != NULL)
+        snprintf(line, size, "%s: %s\n", report->code, what);
+    json_decref(report->members);
+    return line;
+}
+
 /* ---- connections ---- */
 
 struct connection *connection_of(struct MHD_Connection *http)
@@ -322,6 +333,11 @@ void connection_slow_reader_gives_way(struct api *api)
     }
 }
 
+bool connection_makes_room(const struct connection *connection)
+{
+    return connection->listener->is_admin && is_scarce(connection->listener, KEPT_FREE);
+}
+
 /* ---- the sweep ------------------------------------------------------------------------------- */
 
 /* Sends 408 past libmicrohttpd. No response is being sent while a request arrives. The shutdown
@@ -329,14 +345,19 @@ void connection_slow_reader_gives_way(struct api *api)
 static void say_timeout(struct connection *connection)
 {
     struct problem_report report = problem_report(PROBLEM_REQUEST_TIMEOUT);
-    char *body = problem_json(&report), bytes[1024];
+    /* Before the whole header has come, neither media nor method is known. */
+    const struct request *request = connection->request;
+    bool is_text = request != NULL && request->media == MEDIA_TEXT;
+    bool is_head = request != NULL && request->is_head;
+    char *body = is_text ? problem_line(&report) : problem_json(&report), bytes[1024];
     if (body == NULL)
         return;
     int len = snprintf(bytes, sizeof(bytes),
-                       "HTTP/1.1 408 Request Timeout\r\nContent-Type: "
-                       "application/problem+json\r\nContent-Length: %zu\r\n"
+                       "HTTP/1.1 408 Request Timeout\r\nContent-Type: %s\r\n"
+                       "Content-Length: %zu\r\n"
                        "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s",
-                       strlen(body), body);
+                       is_text ? "text/plain; charset=utf-8" : "application/problem+json",
+                       strlen(body), is_head ? "" : body);
     free(body);
     if (send(connection->fd, bytes, (size_t)len, MSG_NOSIGNAL | MSG_DONTWAIT) == len &&
         connection->phase != PHASE_IDLE)

@@ -122,6 +122,8 @@ const char *framing_fault(const struct connection *connection, const char *metho
     struct walk walk = {.seen_to = version + strlen(version)};
     size_t size = MHD_get_connection_info(connection->http, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE)
                       ->header_size;
+    if (has_control(method) || strchr(method, '\t') != NULL)
+        return "the method has a control character";
     MHD_get_connection_values(connection->http, MHD_HEADER_KIND, walk_field, &walk);
     if (walk.fault != NULL)
         return walk.fault;

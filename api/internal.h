@@ -18,24 +18,26 @@
 #include "api/problem.h"
 
 enum {
-    HEADER_BYTES_MAX = 8192,  /* Request line and header fields; a larger header is answered 431. */
-    TARGET_BYTES_MAX = 4096,  /* Request target; a longer one is answered 414. */
-    POOL_BYTES = 10 * 1024,   /* libmicrohttpd's memory per connection, for header and response. */
-    IDLE_MS = 60000,          /* Limit of a kept-alive connection without a request. */
-    WRITE_MS = 10000,         /* Limit of an answer, from its first byte to its last. */
-    RENDERINGS = 8,           /* Pages that are kept to be shared. */
-    SCARCE_ASK_MS = 50,       /* Time to send a request while free connections are scarce. */
-    SCARCE_READ_MS = 1000,    /* Time to read an answer while they are scarce. */
-    SCARCE_IDLE_MS = 1000,    /* Time between two requests while they are scarce, outside of a
+    HEADER_BYTES_MAX = 8192, /* Request line and header fields; a larger header is answered 431. */
+    TARGET_BYTES_MAX = 4096, /* Request target; a longer one is answered 414. */
+    POOL_BYTES = 10 * 1024,  /* libmicrohttpd's memory per connection, for header and response. */
+    FIELD_BYTES = 64,        /* The part of it that each header field takes beside its own bytes. */
+    ANSWER_HEADER_BYTES = 512, /* Largest header of an answer, without Location. */
+    IDLE_MS = 60000,           /* Limit of a kept-alive connection without a request. */
+    WRITE_MS = 10000,          /* Limit of an answer, from its first byte to its last. */
+    RENDERINGS = 8,            /* Pages that are kept to be shared. */
+    SCARCE_ASK_MS = 50,        /* Time to send a request while free connections are scarce. */
+    SCARCE_READ_MS = 1000,     /* Time to read an answer while they are scarce. */
+    SCARCE_IDLE_MS = 1000,     /* Time between two requests while they are scarce, outside of a
                                * crowd. */
-    SCARCE_HOLDER_MS = 10000, /* The same, if the last request was a holder's. */
-    HURRY_MS = 10,            /* A request that follows an answer sooner is hurried. */
-    HURRIED = 2,              /* Hurried requests in a row after which a connection is one of a
+    SCARCE_HOLDER_MS = 10000,  /* The same, if the last request was a holder's. */
+    HURRY_MS = 10,             /* A request that follows an answer sooner is hurried. */
+    HURRIED = 2,               /* Hurried requests in a row after which a connection is one of a
                                * crowd. */
-    KEPT_FREE = 16,           /* Connections of a listener that idle ones never take. */
-    KEPT_UNPARKED = 64,       /* Connections of a listener that waits and streams never take. */
-    KEPT_FOR_HOLDERS = 32,    /* Those of KEPT_UNPARKED that requests for a lock never take. */
-    WRITE_STALL_S = 75,       /* Limit for a caller that does not read its answer. */
+    KEPT_FREE = 16,            /* Connections of a listener that idle ones never take. */
+    KEPT_UNPARKED = 64,        /* Connections of a listener that waits and streams never take. */
+    KEPT_FOR_HOLDERS = 32,     /* Those of KEPT_UNPARKED that requests for a lock never take. */
+    WRITE_STALL_S = 75,        /* Limit for a caller that does not read its answer. */
     RENDERING_NAME = 640,
     ADMIN_CONNECTIONS = 128, /* Connections of the admin listener. */
     LISTENERS = 2 * CONFIG_LISTENERS,
@@ -50,12 +52,16 @@ static inline void list_move(struct list *list, struct link *link)
     list_append(list, link);
 }
 
-/* Returns for how long work rests that has taken `took_ns`, in ns: three times as long, so it has a
- * quarter of the loop's time. A pause of the process counts as work, so a rest has a limit. */
-static inline uint64_t rest_ns(uint64_t took_ns)
+/* Returns the CPU time that this thread has used, in ns. Unlike the time of a clock it does not
+ * count a pause of the process, or a turn of other processes (rendering.c). */
+uint64_t worked_ns(void);
+
+/* Returns for how long a kind of work rests that has used so much CPU time, in ns: three times as
+ * long, so it has a quarter of the loop's time. */
+static inline uint64_t rest_ns(uint64_t used_ns)
 {
-    enum { RESTS = 3, REST_NS_MAX = 500 * 1000 * 1000 };
-    return took_ns < REST_NS_MAX / RESTS ? RESTS * took_ns : REST_NS_MAX;
+    enum { RESTS = 3 };
+    return RESTS * used_ns;
 }
 
 /* ---- one request ----------------------------------------------------------------------------- */
@@ -125,6 +131,7 @@ struct request {
     bool is_a_holders;             /* It names a hold that this agent knows. */
     struct link in_line;           /* Link in a queue of api->shares or in api->rendering. */
     struct connection *connection; /* Its connection while it is in such a queue. */
+    uint64_t line_number;          /* Its place in api->rendering; 0: it has not waited there. */
     unsigned status;               /* Status of the queued response; 0: none. */
     struct instant answered_at;    /* When a stream began. */
     bool closes;                   /* The response is the last one of its connection. */
@@ -309,14 +316,15 @@ struct api {
     struct share shares[SHARES]; /* The shares of an iteration of the loop (strangers.c). */
     struct recent recent;
 
-    struct MHD_Response *no_content, *openapi, *openapi_3_0, *alive; /* Constant responses. */
+    struct MHD_Response *no_content, *openapi, *openapi_3_0, *alive, *alive_closing; /* Constant. */
     struct rendering renderings[RENDERINGS];
-    struct list rendering;     /* Requests that wait for a page. */
+    struct list rendering;     /* Requests that wait for a page, in the order of goes_before(). */
+    uint64_t line_numbers;     /* Requests that have waited for a page. */
     uint64_t rests_until_ns;   /* No page is rendered earlier; by uv_hrtime(). */
     uint64_t rendered_bytes;   /* Bytes of pages that are shared or being sent. */
     uv_timer_t share;          /* Ends the rest between two pages. */
     char secret[SECRET_BYTES]; /* The content of api.token_file; "": no caller is let in. */
-    struct timespec secret_mtime;
+    struct stat secret_file;   /* The file that it was read from; zeros: it was not read. */
     uint64_t secret_looked_ms;
 
     bool draining, stopping, daemons_stopped;
@@ -392,6 +400,11 @@ bool connection_pauses(const struct connection *connection);
 bool connection_park(struct connection *connection, bool lasts);
 /* Ends the count of a request; does nothing if it was not counted. */
 void connection_unpark(struct connection *connection);
+
+/* Returns true if the response of this connection is to be its last one: the admin listener has few
+ * free connections. A crowd there asks again faster than it can be told from those that pause,
+ * because the listener rests. */
+bool connection_makes_room(const struct connection *connection);
 
 /* Closes, on each listener, one connection that reads its response slowly, if there is one. Called
  * if memory for pages is scarce. */
@@ -665,7 +678,8 @@ const struct route *route_find(struct text path, struct text *ret_key);
 struct headers {
     const char *host, *origin, *authorization, *content_type, *content_length, *transfer_encoding,
         *lock_token, *idempotency, *traceparent;
-    bool is_cross_site, host_doubled, authorization_doubled, lock_token_doubled,
+    size_t cookie_bytes;
+    bool is_of_other_page, host_doubled, authorization_doubled, lock_token_doubled,
         idempotency_doubled;
     struct accept accept;
 };

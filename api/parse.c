@@ -134,8 +134,9 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
     } else if (strcasecmp(name, "Origin") == 0) {
         headers->origin = value;
     } else if (strcasecmp(name, "Sec-Fetch-Site") == 0) {
-        /* If there are several, one such field is enough. */
-        headers->is_cross_site |= strcasecmp(value, "cross-site") == 0;
+        /* If there are several, one such field is enough. All ports of a host are one site. */
+        headers->is_of_other_page |=
+            strcasecmp(value, "cross-site") == 0 || strcasecmp(value, "same-site") == 0;
     } else if (strcasecmp(name, "Content-Type") == 0) {
         headers->content_type = value;
     } else if (strcasecmp(name, "Content-Length") == 0) {
@@ -144,6 +145,8 @@ static enum MHD_Result take_header(void *arg, enum MHD_ValueKind kind, const cha
         headers->transfer_encoding = value;
     } else if (strcasecmp(name, "traceparent") == 0) {
         headers->traceparent = value;
+    } else if (strcasecmp(name, "Cookie") == 0) {
+        headers->cookie_bytes += strlen(value) + 1;
     }
     return MHD_YES;
 }
@@ -240,8 +243,7 @@ static struct text strip_authority(struct connection *connection, struct text ta
             connection->request, PROBLEM_MISDIRECTED,
             "the host of the target is not allowed; allowed: localhost, 127.0.0.1, [::1], "
             "api.allowed_hosts");
-    rest = (struct text){rest.at + len, rest.len - len};
-    return rest.len > 0 && rest.at[0] == '/' ? rest : text_of("/");
+    return (struct text){rest.at + len, rest.len - len};
 }
 
 /* Reads the raw target. It is visible only here, because libmicrohttpd then cuts and decodes it in
@@ -251,11 +253,12 @@ static void read_target(struct connection *connection, struct text target)
     struct request *request = connection->request;
     if (target.len > TARGET_BYTES_MAX)
         refuse(request, PROBLEM_URI_TOO_LONG);
-    target = strip_authority(connection, target);
-    const char *question = memchr(target.at, '?', target.len);
-    struct text path = {target.at, question == NULL ? target.len : (size_t)(question - target.at)},
+    const struct text rest = strip_authority(connection, target);
+    const char *question = memchr(rest.at, '?', rest.len);
+    struct text path = {rest.at, question == NULL ? rest.len : (size_t)(question - rest.at)},
                 key = {NULL, 0};
-    request->route = route_find(path, &key);
+    bool is_bare = path.len == 0 && rest.at != target.at; /* http://host means http://host/ */
+    request->route = route_find(is_bare ? text_of("/") : path, &key);
     if (request->route == NULL)
         return;
     if (request->route->is_lock_call && connection->listener->is_admin) {
@@ -267,7 +270,7 @@ static void read_target(struct connection *connection, struct text target)
         read_target_key(connection, key);
     if (question != NULL && route_takes_params(request->route))
         params_take_form(&request->params, connection->api->config,
-                         (struct text){question + 1, target.len - path.len - 1});
+                         (struct text){question + 1, rest.len - path.len - 1});
 }
 
 void parse_target(struct connection *connection, const char *target)
@@ -341,6 +344,21 @@ static bool method_was_cut(const struct request *request, const char *method)
 }
 #endif
 
+/* Returns true if the header of any answer fits into libmicrohttpd's memory beside the request's.
+ * An answer without room would be lost, and the lock with it. */
+static bool has_room_for_answer(const struct connection *connection, const struct headers *headers,
+                                size_t size)
+{
+    size_t fields = 0;
+    static const enum MHD_ValueKind kinds[] = {MHD_HEADER_KIND, MHD_COOKIE_KIND,
+                                               MHD_GET_ARGUMENT_KIND};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        fields += (size_t)MHD_get_connection_values(connection->http, kinds[i], NULL, NULL);
+    return size + fields * FIELD_BYTES + headers->cookie_bytes + ANSWER_HEADER_BYTES +
+               3 * connection->request->key_len <=
+           POOL_BYTES;
+}
+
 /* Finds the first fault in this order: the caller, the path, the method, the answer's medium, the
  * target, the body. */
 static void judge_header(struct connection *connection, const struct headers *headers,
@@ -356,7 +374,7 @@ static void judge_header(struct connection *connection, const struct headers *he
                       ->header_size;
     if (access_refuses(connection, headers, version, is_open, &request->refusal))
         return;
-    if (size > HEADER_BYTES_MAX)
+    if (size > HEADER_BYTES_MAX || !has_room_for_answer(connection, headers, size))
         refuse(request, PROBLEM_HEADERS_TOO_LARGE);
     if (of_target.problem == PROBLEM_URI_TOO_LONG || of_target.problem == PROBLEM_NOT_FOUND)
         request->refusal = of_target;

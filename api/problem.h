@@ -46,4 +46,7 @@ struct problem_report problem_report(enum problem problem);
  * there is not enough memory. Consumes the members. */
 char *problem_json(const struct problem_report *report);
 
+/* The same as one line of plain text, `code: detail`, for callers that accept only that. */
+char *problem_line(const struct problem_report *report);
+
 #endif

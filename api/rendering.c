@@ -5,7 +5,7 @@
  *      '--none--> waits, suspended --the share is there again--'
  *
  * A thousand locks in a list take the loop several milliseconds, and a renewal has 50. So after a
- * page the share rests for three times as long as the page took (rest_ns()). Meanwhile requests for
+ * page the share rests for three times the CPU time of the page (rest_ns()). Meanwhile requests for
  * the same page get the same bytes, and all others wait.
  *
  * The bytes of all pages that are being sent are bounded. Beyond RENDERED_BYTES_MAX no page is
@@ -16,8 +16,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "agent/core/core_assert.h"
+
+uint64_t worked_ns(void)
+{
+    struct timespec used;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
 
 /* ---- shared pages ---- */
 
@@ -116,13 +124,51 @@ static void goes_on(struct connection *connection)
     connection_resume(connection);
 }
 
+static struct request *first_in_line(struct api *api)
+{
+    struct link *first = list_first(&api->rendering);
+    return first == NULL ? NULL : CONTAINER_OF(first, struct request, in_line);
+}
+
+static bool is_of_admin(const struct request *request)
+{
+    return request->connection->listener->is_admin;
+}
+
+/* Those of the admin listener come first: a scrape is not to wait for the readers of lists. All
+ * others are in the order of arrival. */
+static bool goes_before(const struct request *a, const struct request *b)
+{
+    return is_of_admin(a) != is_of_admin(b) ? is_of_admin(a) : a->line_number < b->line_number;
+}
+
+/* A request that was resumed and has to wait again has its old place. */
+static void stand_in_line(struct api *api, struct request *request)
+{
+    struct link *at = api->rendering.head.next;
+    bool is_last = request->line_number == 0 && !is_of_admin(request);
+    if (request->line_number == 0)
+        request->line_number = ++api->line_numbers;
+    if (is_last)
+        at = &api->rendering.head;
+    while (at != &api->rendering.head &&
+           goes_before(CONTAINER_OF(at, struct request, in_line), request))
+        at = at->next;
+    list_insert(at, &request->in_line);
+}
+
+/* libmicrohttpd does not keep the order of those that are resumed at once, and the first of them
+ * renders. So those of the admin listener are resumed alone. */
 static void on_share(uv_timer_t *timer)
 {
     struct api *api = timer->data;
-    struct link *first;
-    for (unsigned i = 0; i < RESUMED && (first = list_first(&api->rendering)) != NULL; i++)
-        goes_on(CONTAINER_OF(first, struct request, in_line)->connection);
-    if (!list_is_empty(&api->rendering))
+    struct request *first = first_in_line(api);
+    bool of_admin = first != NULL && is_of_admin(first);
+    for (unsigned i = 0; i < RESUMED && first != NULL && is_of_admin(first) == of_admin; i++) {
+        goes_on(first->connection);
+        first = first_in_line(api);
+    }
+    if (first != NULL)
         share_within(api, 1);
 }
 
@@ -138,17 +184,18 @@ static bool is_full(struct api *api)
     return api->rendered_bytes > RENDERED_BYTES_MAX;
 }
 
-static enum MHD_Result wait_for(struct connection *connection, uint64_t ms)
+/* `is_shared`: its page may be an old one, so it does not keep its connection for long. */
+static enum MHD_Result wait_for(struct connection *connection, bool is_shared, uint64_t ms)
 {
     struct api *api = connection->api;
     struct request *request = connection->request;
-    if (!request->asks && !connection->listener->is_admin &&
-        !connection_park(connection, /* lasts= */ false))
+    bool is_scrape = is_shared && connection->listener->is_admin;
+    if (!request->asks && !is_scrape && !connection_park(connection, /* lasts= */ false))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
     connection->phase = PHASE_CHECKED; /* The handler is called again when it is resumed. */
     request->suspended = true;
     request->connection = connection;
-    list_append(&api->rendering, &request->in_line);
+    stand_in_line(api, request);
     MHD_suspend_connection(connection->http);
     share_within(api, ms);
     return MHD_YES;
@@ -171,13 +218,12 @@ enum MHD_Result rendering_answer(struct connection *connection, const char *what
     if (shared != NULL && uv_now(api->loop) - shared->at_ms < SHARED_MS)
         return response_shared(connection, 200, shared->response);
     if (rests && !api->stopping)
-        return wait_for(connection, (api->rests_until_ns - now_ns) / 1000000 + 1);
+        return wait_for(connection, may_be_old, (api->rests_until_ns - now_ns) / 1000000 + 1);
     if (is_full(api) && !api->stopping)
-        return wait_for(connection, FULL_MS);
-    uint64_t before_ns = uv_hrtime();
+        return wait_for(connection, may_be_old, FULL_MS);
+    uint64_t before_ns = worked_ns();
     struct MHD_Response *response = render(connection);
-    uint64_t after_ns = uv_hrtime();
-    api->rests_until_ns = after_ns + rest_ns(after_ns - before_ns);
+    api->rests_until_ns = uv_hrtime() + rest_ns(worked_ns() - before_ns);
     if (response == NULL)
         return response_refusal(connection, &(struct refusal){.problem = PROBLEM_OUT_OF_MEMORY});
     share_page(api, what, response);
@@ -195,9 +241,9 @@ void rendering_start(struct api *api)
 
 void rendering_stop(struct api *api)
 {
-    struct link *first;
-    while ((first = list_first(&api->rendering)) != NULL)
-        goes_on(CONTAINER_OF(first, struct request, in_line)->connection);
+    struct request *first;
+    while ((first = first_in_line(api)) != NULL)
+        goes_on(first->connection);
 }
 
 void rendering_free(struct api *api)
@@ -207,8 +253,6 @@ void rendering_free(struct api *api)
 }
 
 /* ---- metrics, health, description ---- */
-
-/* Metrics, health, and the API's description. */
 
 static struct MHD_Response *render_metrics(struct connection *connection)
 {
@@ -235,7 +279,9 @@ static enum MHD_Result constant(struct connection *connection, struct MHD_Respon
 /* Liveness never depends on Redis (D5.2). */
 enum MHD_Result page_alive(struct connection *connection)
 {
-    return constant(connection, connection->api->alive);
+    struct api *api = connection->api;
+    return constant(connection,
+                    connection_makes_room(connection) ? api->alive_closing : api->alive);
 }
 
 enum MHD_Result page_openapi(struct connection *connection)

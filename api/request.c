@@ -215,14 +215,16 @@ static void grant_is_written(const struct connection *connection,
 
 static void count_request(const struct connection *connection, unsigned status)
 {
+    const char *method =
+        connection->request->is_head ? "HEAD" : method_name(connection->request->method);
     struct api *api = connection->api;
     const struct request *request = connection->request;
     const char *route = request->route == NULL ? "other" : request->route->path;
     bool streamed = connection->phase == PHASE_STREAMING;
     int64_t took_us = instant_us_between(
         request->came_at, streamed ? request->answered_at : api->backend.now(api->backend.arg));
-    metrics_http(api->backend.metrics, route, method_name(request->method), status, took_us);
-    log_event(LOG_DEBUG, "request", LOG_TEXT_FIELD("method", method_name(request->method)),
+    metrics_http(api->backend.metrics, route, method, status, took_us);
+    log_event(LOG_DEBUG, "request", LOG_TEXT_FIELD("method", method),
               LOG_TEXT_FIELD("route", route),
               LOG_BYTES_FIELD("key", ((struct text){request->key, request->key_len})),
               LOG_INT_FIELD("status", status), LOG_INT_FIELD("took_us", took_us),
@@ -251,6 +253,8 @@ void request_completed(void *arg, struct MHD_Connection *http, void **context,
     intake_end(connection);
     connection->phase = PHASE_IDLE;
     connection_is_idle(connection);
+    if (code == MHD_REQUEST_TERMINATED_COMPLETED_OK && connection_makes_room(connection))
+        shutdown(connection->fd, SHUT_RD); /* libmicrohttpd closes it: pages are shared. */
     list_append(&connection->api->spare_requests, &request->spare);
     connection->request = NULL;
 }

@@ -103,7 +103,8 @@ enum MHD_Result response_queue(struct connection *connection, unsigned status,
 {
     if (response == NULL)
         return MHD_NO;
-    if (connection->api->stopping || connection->request->closes)
+    if (connection->api->stopping || connection->request->closes ||
+        connection_makes_room(connection))
         MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
     enum MHD_Result result = response_shared(connection, status, response);
     MHD_destroy_response(response);
@@ -139,15 +140,8 @@ enum MHD_Result response_text(struct connection *connection, unsigned status, co
 
 static struct MHD_Response *problem_as_text(const struct problem_report *report)
 {
-    struct buffer line = {0};
-    buffer_printf(&line, "%s: %s\n", report->code,
-                  report->detail == NULL ? report->title : report->detail);
-    json_decref(report->members);
-    if (line.failed) {
-        buffer_free(&line);
-        return NULL;
-    }
-    return response_owned(line.bytes, line.len, TEXT);
+    char *line = problem_line(report);
+    return response_owned(line, line == NULL ? 0 : strlen(line), TEXT);
 }
 
 static struct MHD_Response *problem_as_json(const struct problem_report *report)

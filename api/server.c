@@ -77,6 +77,19 @@ static void hangup_close_ended(struct api *api)
 
 /* The pool of connections, from accept to close. A closed connection is kept for the next one. */
 
+/* Tells the metrics how many connections the API's listeners have and may have. Those of admin have
+ * a limit of their own, so they do not count. */
+static void count_connections(const struct api *api)
+{
+    uint64_t open = 0, most = 0;
+    for (size_t i = 0; i < api->listener_count; i++) {
+        const struct listener *listener = &api->listeners[i];
+        open += listener->is_admin ? 0 : listener->connections;
+        most += listener->is_admin ? 0 : listener->connections_max;
+    }
+    metrics_http_connections(api->backend.metrics, (int64_t)open, (int64_t)most);
+}
+
 static void connection_opened(struct listener *listener, struct MHD_Connection *http,
                               void **context)
 {
@@ -103,7 +116,7 @@ static void connection_opened(struct listener *listener, struct MHD_Connection *
         shutdown(connection->fd, SHUT_RDWR);
     intake_watch(connection);
     api->connections++;
-    metrics_http_connections(api->backend.metrics, (int64_t)api->connections);
+    count_connections(api);
 }
 
 static void connection_closed(struct listener *listener, struct connection *connection)
@@ -122,7 +135,7 @@ static void connection_closed(struct listener *listener, struct connection *conn
     listener->connections--;
     listener->giving_way -= connection->gives_way;
     api->connections--;
-    metrics_http_connections(api->backend.metrics, (int64_t)api->connections);
+    count_connections(api);
     /* At its limit libmicrohttpd accepts the next connection only in its next run. */
     listener_wants_run(listener);
 }
@@ -229,11 +242,11 @@ static bool run_admin(struct api *api)
         struct listener *listener = &api->listeners[i];
         if (!listener->is_admin || !listener->wants_run || rests(listener))
             continue;
-        uint64_t before_ns = uv_hrtime();
+        uint64_t before_ns = worked_ns();
         run_daemon(listener);
-        uint64_t now_ns = uv_hrtime(), rest = rest_ns(now_ns - before_ns);
+        uint64_t rest = rest_ns(worked_ns() - before_ns);
         if (rest >= 1000000) {
-            listener->rests_until_ns = now_ns + rest;
+            listener->rests_until_ns = uv_hrtime() + rest;
             uv_poll_stop(&listener->poll);
             wake_within(api, rest / 1000000 + 1);
         } else {
@@ -385,11 +398,14 @@ static bool make_constants(struct api *api)
     api->no_content =
         response_typed(MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT), NULL);
     api->alive = response_copied("ok\n", 3, "text/plain; charset=utf-8");
+    api->alive_closing = response_copied("ok\n", 3, "text/plain; charset=utf-8");
+    if (api->alive_closing != NULL)
+        MHD_add_response_header(api->alive_closing, MHD_HTTP_HEADER_CONNECTION, "close");
     api->openapi = response_copied(openapi_yaml, sizeof(openapi_yaml), "application/yaml");
     api->openapi_3_0 =
         response_copied(openapi_3_0_yaml, sizeof(openapi_3_0_yaml), "application/yaml");
-    return api->no_content != NULL && api->alive != NULL && api->openapi != NULL &&
-           api->openapi_3_0 != NULL;
+    return api->no_content != NULL && api->alive != NULL && api->alive_closing != NULL &&
+           api->openapi != NULL && api->openapi_3_0 != NULL;
 }
 
 static void give_up(struct api *api)
@@ -433,6 +449,7 @@ struct api *api_start(uv_loop_t *loop, const struct config *config,
         paths[i] = routes[i].path;
     metrics_http_routes(backend->metrics, paths, route_count);
     start_handles(api);
+    count_connections(api);
     return api;
 }
 
@@ -451,6 +468,11 @@ bool api_has_callers(const struct api *api)
     for (size_t i = 0; i < api->listener_count; i++)
         parked += api->listeners[i].parked;
     return parked > api->follower_count;
+}
+
+size_t api_followed_keys(const struct api *api)
+{
+    return api->followed_count;
 }
 
 void api_drain(struct api *api)
@@ -555,6 +577,8 @@ void api_free(struct api *api)
         MHD_destroy_response(api->no_content);
     if (api->alive != NULL)
         MHD_destroy_response(api->alive);
+    if (api->alive_closing != NULL)
+        MHD_destroy_response(api->alive_closing);
     if (api->openapi != NULL)
         MHD_destroy_response(api->openapi);
     if (api->openapi_3_0 != NULL)

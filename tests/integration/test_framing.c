@@ -116,6 +116,9 @@ static const struct {
 #endif
     BYTES("POST /locks/k" HEAD "X@Y: a\r\n\r\n"),
     BYTES("POST /locks/k" HEAD ": a\r\n\r\n"),
+    BYTES("PO\001ST /locks/k" HEAD "\r\n"),
+    BYTES("PO\x7f"
+          "ST /locks/k" HEAD "\r\n"),
     BYTES("POST /locks/a b" HEAD "\r\n"),
     BYTES("POST /locks/a\tb" HEAD "\r\n"),
 #if MHD_VERSION < 0x01000000 /* a later one ends the connection without a word */

@@ -131,7 +131,8 @@ static void expect_alive(const char *what)
     cr_assert_leq(peak_kib(), peak_kib_before + PEAK_KIB_MORE, "%s: %ld KiB", what, peak_kib());
 }
 
-/* On a busy machine the honest masters may be late for one round: the acquire waits for another. */
+/* On a busy machine the honest masters may be late for one round: the acquire waits for another,
+ * and the agent goes on with the release. */
 static void expect_a_life(const char *what)
 {
     const struct reply *granted = acquire(agent, "life", "ttl=20s&wait=5s");
@@ -139,7 +140,9 @@ static void expect_a_life(const char *what)
     const struct reply *renewed = renew(agent, "life", token(granted), NULL);
     cr_assert_eq(renewed->status, 200, "%s: %ld %s", what, renewed->status, renewed->body);
     const struct reply *released = release(agent, "life", token(granted));
-    cr_assert(released->status == 204, "%s: %ld %s", what, released->status, released->body);
+    cr_assert(released->status == 204 || released->status == 202, "%s: %ld %s", what,
+              released->status, released->body);
+    cr_assert(eventually(masters_with("lock:life") <= MASTERS / 2), "%s", what);
 }
 
 static double faults(const struct hostile *hostile, const char *fault)

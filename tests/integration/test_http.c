@@ -370,6 +370,8 @@ Test(http, methods_paths_and_types)
         expect(head, 200, NULL);
         cr_assert_eq(head->body_length, 0u, "HEAD is as GET, without the body");
     }
+    cr_assert(eventually(metric(agent, "lockagent_http_requests_total{route=\"/livez\","
+                                       "method=\"HEAD\",status=\"2xx\"}") == 1));
 }
 
 /* D3: shells without jq take the token as it is. */

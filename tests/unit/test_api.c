@@ -241,6 +241,15 @@ Test(api, details_of_answers, .init = stage_play, .fini = stage_close)
     cr_assert_str_eq(json_string_value(json_object_get(reply.json, "holder")), "rival");
     cr_assert_str_eq(header("Retry-After"), "1");
     cr_assert_null(json_object_get(reply.json, "retry_after_ms"));
+    static const enum answer unknown[] = {ANSWER_DRAINING, ANSWER_TOO_MANY_LOCKS,
+                                          ANSWER_TOO_MANY_WAITERS, ANSWER_OVERLOADED};
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        stage.answer = (struct effect_answer){.answer = unknown[i]};
+        ask("POST /locks/k", "", "");
+        cr_assert_str_eq(header("Retry-After"), "1", "%zu", i);
+        cr_assert_eq(number("retry_after_ms"), 1000, "%s", reply.body);
+    }
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD, .occupant.left_ms = -1};
     stage.answer.occupant.label = text_of("\xff\xfe"); /* any client may have written it */
     ask("POST /locks/k", "", "");
     expect(409, "lock_held");
@@ -278,6 +287,10 @@ Test(api, state_of_a_key, .init = stage_play, .fini = stage_close)
                      "unix:/nowhere/redis.sock");
     cr_assert_str_eq(json_string_value(json_object_get(json_array_get(list, 1), "state")),
                      "foreign");
+    const json_t *left = json_object_get(json_array_get(list, 0), "remaining_ttl_ms");
+    cr_assert_eq(json_integer_value(left), 7000);
+    for (size_t m = 1; m < 3; m++) /* A key without an end, and no reply. */
+        cr_assert(json_is_null(json_object_get(json_array_get(list, m), "remaining_ttl_ms")));
     cr_assert(json_integer_value(json_object_get(hold, "valid_for_ms")) > 9000);
     cr_assert_null(strstr(reply.body, "abcd0000"), "a token must never be listed");
     stage.skew_us = 11000000; /* R14: nothing is reported held after its validity */
@@ -563,12 +576,12 @@ Test(api, the_last_minute_ends_second_by_second)
     cr_assert_eq(recent_total(&recent, RECENT_LOST, 1000000000), 1);
 }
 
-/* A repeat or a re-entry grants nothing. */
+/* A repeat or a re-entry grants nothing. A ttl that is not allowed is a fault of the call. */
 Test(api, the_page_counts_the_answers_of_the_last_minute, .init = stage_play, .fini = stage_close)
 {
-    static const enum answer answers[] = {ANSWER_GRANTED,      ANSWER_REENTERED,
-                                          ANSWER_REPEATED,     ANSWER_LOCK_HELD,
-                                          ANSWER_WAIT_TIMEOUT, ANSWER_QUORUM_UNAVAILABLE};
+    static const enum answer answers[] = {
+        ANSWER_GRANTED,      ANSWER_REENTERED,          ANSWER_REPEATED, ANSWER_LOCK_HELD,
+        ANSWER_WAIT_TIMEOUT, ANSWER_QUORUM_UNAVAILABLE, ANSWER_BAD_TTL};
     stage.answers_at_once = true;
     for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         stage.answer = a_hold(answers[i]);
@@ -680,25 +693,13 @@ static void hold_in_core(uint32_t request, const char *key, int64_t wait_ms)
         step(&yes);
 }
 
-Test(api, list_is_paged_and_shows_no_token, .init = stage_play, .fini = stage_close)
+/* Reads the list of 250 holds and 130 waiters, so many a page: each is shown once. */
+static void read_pages(size_t limit)
 {
-    struct event up = {.kind = EVENT_MASTER_UP, .master = {.epoch = 1}};
-    step(&up);
-    for (uint32_t i = 0; i < 250; i++) {
-        char key[32];
-        snprintf(key, sizeof(key), "key/%03u", i);
-        hold_in_core(i, key, 0);
-    }
-    for (uint32_t i = 250; i < 380; i++) {
-        char key[32];
-        snprintf(key, sizeof(key), "key/%03u", i - 250);
-        hold_in_core(i, key, 60000);
-    }
-    cr_assert_eq(core_stats(stage.core)->locks_held, 250);
-
     bool seen[250] = {false}, seen_waiting[130] = {false};
     size_t held = 0, waiting = 0, pages = 0;
-    char line[64] = "GET /locks?limit=60";
+    char line[64];
+    snprintf(line, sizeof(line), "GET /locks?limit=%zu", limit);
     for (bool more = true; more; pages++) {
         ask(line, "", "");
         expect(200, "");
@@ -726,16 +727,37 @@ Test(api, list_is_paged_and_shows_no_token, .init = stage_play, .fini = stage_cl
         }
         held += json_array_size(list);
         waiting += json_array_size(waits);
-        cr_assert_leq(json_array_size(list) + json_array_size(waits), 60);
+        cr_assert_leq(json_array_size(list) + json_array_size(waits), limit);
         cr_assert_null(strstr(reply.body, "token\":\""));
         cr_assert_null(strstr(reply.body, "0101010101"));
         more = json_is_string(next);
         if (more)
-            snprintf(line, sizeof(line), "GET /locks?limit=60&cursor=%s", json_string_value(next));
+            snprintf(line, sizeof(line), "GET /locks?limit=%zu&cursor=%s", limit,
+                     json_string_value(next));
     }
     cr_assert_eq(held, 250);
     cr_assert_eq(waiting, 130);
-    cr_assert_eq(pages, 7);
+    cr_assert_eq(pages, (250 + 130 + limit - 1) / limit);
+}
+
+Test(api, list_is_paged_and_shows_no_token, .init = stage_play, .fini = stage_close)
+{
+    struct event up = {.kind = EVENT_MASTER_UP, .master = {.epoch = 1}};
+    step(&up);
+    for (uint32_t i = 0; i < 250; i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "key/%03u", i);
+        hold_in_core(i, key, 0);
+    }
+    for (uint32_t i = 250; i < 380; i++) {
+        char key[32];
+        snprintf(key, sizeof(key), "key/%03u", i - 250);
+        hold_in_core(i, key, 60000);
+    }
+    cr_assert_eq(core_stats(stage.core)->locks_held, 250);
+
+    read_pages(60);
+    read_pages(50); /* The holds fill the last of their pages. */
     ask("GET /locks", "", "");
     cr_assert_eq(json_array_size(json_object_get(reply.json, "held")), LIST_LIMIT_DEFAULT);
     ask("GET /locks?limit=1000", "Accept: text/plain\r\n", "");

@@ -744,6 +744,53 @@ Test(requests, bearer_token, .init = stage_open, .fini = stage_close)
     expect(401, "unauthorized");
 }
 
+static void expect_bearer(const char *secret, int status)
+{
+    char headers[64];
+    snprintf(headers, sizeof(headers), "Authorization: Bearer %s\r\n", secret);
+    ask("GET /locks", headers, "");
+    cr_assert_eq(reply.status, status, "%s: %d", secret, reply.status);
+}
+
+/* A mount may be missing for a moment, and comes back with the time of change that it had. */
+Test(requests, a_token_file_that_was_away_is_read_again, .init = stage_open, .fini = stage_close)
+{
+    char away[sizeof(stage.config->token_file) + 8];
+    write_secret("s3cret");
+    snprintf(away, sizeof(away), "%s.away", stage.config->token_file);
+    stage_start();
+    expect_bearer("s3cret", 200);
+    log_setup(LOG_ERROR + 1, LOG_TEXT);
+    for (unsigned i = 0; i < 2; i++) {
+        cr_assert_eq(rename(stage.config->token_file, away), 0);
+        turn_for(1200);
+        expect_bearer("s3cret", 401);
+        cr_assert_eq(rename(away, stage.config->token_file), 0);
+        turn_for(1200);
+        expect_bearer("s3cret", 200);
+    }
+}
+
+/* A file that was copied with its times shows by its number alone that it is another one. */
+Test(requests, a_token_file_that_was_replaced_is_read, .init = stage_open, .fini = stage_close)
+{
+    char path[sizeof(stage.config->token_file)], other[sizeof(path) + 8];
+    struct stat before;
+    write_secret("s3cret");
+    snprintf(path, sizeof(path), "%s", stage.config->token_file);
+    snprintf(other, sizeof(other), "%s.new", path);
+    stage_start();
+    expect_bearer("s3cret", 200);
+    cr_assert_eq(stat(path, &before), 0);
+    cr_assert_eq(rename(path, other), 0);
+    write_secret("secret");
+    const struct timespec times[] = {before.st_atim, before.st_mtim};
+    cr_assert_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+    turn_for(1200);
+    expect_bearer("s3cret", 401);
+    expect_bearer("secret", 200);
+}
+
 Test(requests, an_unreadable_token_file_stops_the_start, .init = stage_open, .fini = stage_close)
 {
     snprintf(stage.config->token_file, sizeof(stage.config->token_file), "%s/missing",

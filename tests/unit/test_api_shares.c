@@ -397,6 +397,47 @@ Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fin
     close(holder);
 }
 
+/* D9: "those of the admin listener go first, the rest in the order of arrival", also after they
+ * were resumed in vain. */
+Test(shares, d9_pages_wait_in_order_behind_those_of_the_admin_listener, .init = stage_play,
+     .fini = stage_close)
+{
+    enum { READERS = 20, SECOND_NS = 1000000000 };
+    int fds[READERS], scrape = caller_open(ADMIN);
+    open_all(fds, READERS);
+    stage.api->rests_until_ns = uv_hrtime() + SECOND_NS / 10;
+    for (int i = 0; i < READERS; i++) {
+        char list[80];
+        snprintf(list, sizeof(list), "GET /locks?limit=%d HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                 i + 1);
+        caller_say(fds[i], list);
+        turn();
+    }
+    caller_say(scrape, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.api->line_numbers == READERS + 1));
+    for (int resumed = 0; resumed < 2; resumed++) {
+        uint64_t earlier = 0;
+        size_t count = 0;
+        for (struct link *at = stage.api->rendering.head.next; at != &stage.api->rendering.head;
+             at = at->next) {
+            struct request *request = CONTAINER_OF(at, struct request, in_line);
+            cr_assert_eq(request->connection->listener->is_admin, count == 0);
+            cr_assert(count < 2 || request->line_number > earlier);
+            earlier = request->line_number;
+            count++;
+        }
+        cr_assert_eq(count, READERS + 1, "%zu", count);
+        stage.api->rests_until_ns = uv_hrtime() + SECOND_NS;
+        if (!resumed)
+            turn_for(200);
+    }
+    stage.api->rests_until_ns = 0;
+    expect_status(scrape, 200);
+    expect_all(fds, READERS, 200);
+    close_all(fds, READERS);
+    close(scrape);
+}
+
 /* ---- connections make room ---- */
 
 /* D9: if connections are few, those of a crowd are closed. A connection that has asked once and

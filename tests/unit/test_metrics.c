@@ -283,7 +283,7 @@ static void make_traffic(void)
         metrics_http(world.metrics, routes[round % 3], round % 2 ? "POST" : "GET",
                      200 + (unsigned)round % 4 * 100, us);
         metrics_loop_lag(world.metrics, us);
-        metrics_http_connections(world.metrics, round);
+        metrics_http_connections(world.metrics, round, 4096);
         metrics_reloaded(world.metrics, round % 2, 1795255200123456 + round);
     }
 }
@@ -457,6 +457,8 @@ Test(metrics, what_the_core_traces_is_counted)
     trace((struct effect_trace){
         .kind = TRACE_LOST, .policy = 2, .reason = REASON_QUORUM_LOST, .elapsed_us = 2000000});
     trace((struct effect_trace){.kind = TRACE_RELEASED, .policy = 2, .elapsed_us = 500000});
+    /* That of another agent's hold: this agent does not know how long it was. */
+    trace((struct effect_trace){.kind = TRACE_RELEASED, .policy = 2, .elapsed_us = -1});
     trace((struct effect_trace){.kind = TRACE_DEBT_DROPPED, .group = 1});
     trace((struct effect_trace){.kind = TRACE_FOREIGN, .group = 0, .master = 1});
     trace((struct effect_trace){.kind = TRACE_STALLED, .elapsed_us = 250000});
@@ -475,8 +477,9 @@ Test(metrics, what_the_core_traces_is_counted)
     expect("lockagent_renewal_margin_ratio_bucket{policy=\"*\",le=\"0.2\"}", "0");
     expect("lockagent_renewal_margin_ratio_bucket{policy=\"*\",le=\"0.25\"}", "1");
     expect("lockagent_locks_lost_total{policy=\"*\",reason=\"quorum_lost\"}", "1");
-    expect("lockagent_releases_total{policy=\"*\"}", "1");
+    expect("lockagent_releases_total{policy=\"*\"}", "2");
     expect("lockagent_hold_duration_seconds_sum{policy=\"*\"}", "2.5");
+    expect("lockagent_hold_duration_seconds_count{policy=\"*\"}", "2");
     expect("lockagent_releases_dropped_total{group=\"side\"}", "1");
     expect("lockagent_master_foreign_keys_total{group=\"main\",master=\"127.0.0.1:2\"}", "1");
     expect("lockagent_stalls_total", "1");
@@ -530,7 +533,7 @@ Test(metrics, http_requests_are_counted_by_route_method_and_class)
     metrics_http(world.metrics, "/locks/{key}", "POST", 409, 900);
     metrics_http(world.metrics, "/etc/passwd", "BREW", 404, 20);
     metrics_http(world.metrics, NULL, NULL, 503, -1);
-    metrics_http_connections(world.metrics, 17);
+    metrics_http_connections(world.metrics, 17, 8192);
     render();
     expect("lockagent_http_requests_total{route=\"/locks/{key}\",method=\"POST\",status=\"2xx\"}",
            "1");
@@ -541,7 +544,7 @@ Test(metrics, http_requests_are_counted_by_route_method_and_class)
     expect("lockagent_http_request_duration_seconds_sum{route=\"/locks/{key}\"}", "0.0018");
     expect("lockagent_http_request_duration_seconds_sum{route=\"other\"}", "0.00002");
     expect("lockagent_http_connections", "17");
-    expect("lockagent_http_connections_limit", "4096");
+    expect("lockagent_http_connections_limit", "8192");
     cr_expect(strstr(world.page.bytes, "passwd") == NULL &&
               strstr(world.page.bytes, "BREW") == NULL);
 }

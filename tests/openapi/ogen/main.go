@@ -108,9 +108,10 @@ func refused(ctx context.Context, agent *client.Client) {
 
 // pages reads the descriptions, whose answers are application/yaml, and the pages for probes.
 func pages(ctx context.Context, agent *client.Client) {
-	begins := func(what, with string, body io.Reader, err error) {
-		if err != nil {
-			see(what, false, err)
+	begins := func(what, with string, answer any, err error) {
+		body, is := answer.(io.Reader)
+		if err != nil || !is {
+			see(what, false, err, answer)
 			return
 		}
 		text, err := io.ReadAll(body)
