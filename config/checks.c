@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "agent/core/core_assert.h"
 #include "config/address.h"
 
 /* ---- groups ---- */
@@ -234,6 +235,43 @@ static void check_layouts(struct config_loading *loading)
                           LAYOUT_BYTES);
 }
 
+/* Returns the first master of group `a` that is in group `b` as well; NULL: there is none. */
+static const struct config_master *common_master(const struct config_group *a,
+                                                 const struct config_group *b)
+{
+    for (size_t i = 0; i < a->master_count; i++)
+        for (size_t j = 0; j < b->master_count; j++)
+            if (strcmp(a->masters[i].name, b->masters[j].name) == 0)
+                return &a->masters[i];
+    return NULL;
+}
+
+/* Refuses two groups that would refuse each other on a master that both have (R23). */
+static void check_common_masters(struct config_loading *loading)
+{
+    const struct config *config = loading->config;
+    for (size_t i = 1; i < config->group_count && loading->report.errors->count == 0; i++)
+        for (size_t j = 0; j < i; j++) {
+            const struct config_group *group = &config->groups[i], *other = &config->groups[j];
+            const struct config_master *common = common_master(group, other);
+            char texts[2][LAYOUT_BYTES + 1];
+            struct layout layouts[2];
+            if (common == NULL || !group->guard || !other->guard)
+                continue;
+            for (size_t k = 0; k < 2; k++) {
+                size_t len = config_layout(config, k == 0 ? i : j, texts[k]);
+                bool is_layout = layout_parse((struct text){texts[k], len}, &layouts[k]);
+                CORE_ASSERT(is_layout);
+            }
+            if (layout_compare(&layouts[0], &layouts[1]) != LAYOUT_NEIGHBOURS)
+                config_refuse(loading, masters_path, i,
+                              "%s is in redis.groups.%s as well, and both groups have locks with "
+                              "the same prefix: they would refuse each other; allowed: a master "
+                              "in one of them",
+                              common->name, other->name);
+        }
+}
+
 /* ---- listeners ---- */
 
 /* Returns the place of one address; in a list, that of its item. */
@@ -301,6 +339,7 @@ void config_check(struct config_loading *loading)
     for (size_t i = 0; i < config->policy_count; i++)
         config->policies[i].core.form = form_of(&config->policies[i]);
     check_layouts(loading);
+    check_common_masters(loading);
     check_remote(loading);
     check_admin(loading);
 }

@@ -11,26 +11,28 @@
 
 /* ---- quorums ---- */
 
+bool config_policy_uses(const struct config *config, size_t policy, size_t group)
+{
+    const struct core_policy *core = &config->policies[policy].core;
+    return memchr(core->groups, (int)group, core->group_count) != NULL;
+}
+
 size_t config_group_quorum(const struct config *config, size_t group)
 {
     size_t all = config->groups[group].master_count, least = all;
-    for (size_t i = 0; i < config->policy_count; i++) {
-        const struct core_policy *policy = &config->policies[i].core;
-        if (policy->algorithm == ALGORITHM_REDLOCK &&
-            memchr(policy->groups, (int)group, policy->group_count) != NULL)
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config->policies[i].core.algorithm == ALGORITHM_REDLOCK &&
+            config_policy_uses(config, i, group))
             least = all / 2 + 1;
-    }
     return least;
 }
 
 bool config_group_is_even(const struct config *config, size_t group)
 {
     bool decides = false; /* A majority of the group decides some key. */
-    for (size_t i = 0; i < config->policy_count; i++) {
-        const struct core_policy *policy = &config->policies[i].core;
-        decides |= policy->algorithm == ALGORITHM_REDLOCK &&
-                   memchr(policy->groups, (int)group, policy->group_count) != NULL;
-    }
+    for (size_t i = 0; i < config->policy_count; i++)
+        decides |= config->policies[i].core.algorithm == ALGORITHM_REDLOCK &&
+                   config_policy_uses(config, i, group);
     return decides && config->groups[group].master_count % 2 == 0;
 }
 

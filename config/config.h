@@ -156,6 +156,9 @@ bool config_parse_duration(struct text text, int64_t *ret_ms);
  * no fraction (`1500ms`, `30s`, `5m`). Returns `out`. */
 const char *config_print_duration(int64_t ms, char *out, size_t size);
 
+/* Returns true if keys of the policy are in the group. */
+bool config_policy_uses(const struct config *config, size_t policy, size_t group);
+
 /* Returns the least number of masters with which a policy of the group can grant locks. */
 size_t config_group_quorum(const struct config *config, size_t group);
 

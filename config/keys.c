@@ -162,7 +162,8 @@ const struct config_key config_keys[] = {
     {.path = "policies[].max_hold", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.max_hold_ms), .preset = "10m", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "Longest hold, however often it is renewed. It ends the locks of callers that died "
-              "without a release."},
+              "without a release. The agent says that the lock is lost a tenth of it, or of the "
+              "ttl if that is less, before its end."},
     {.path = "policies[].max_hold_bound", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.bound_max_hold_ms), .preset = "1h", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "The same for holds that are bound to their caller's connection (bind=connection)."},
@@ -170,7 +171,7 @@ const struct config_key config_keys[] = {
      POLICY(core.reentrant), .preset = "off",
      .prose = "A caller that holds a lock and asks this agent for it again with the same "
               "`owner`, a secret of its own, gets it once more, with the same token; it is free "
-              "after as many releases."},
+              "after as many releases. After a reload to off nobody enters again, also no holder."},
     {.path = "policies[].lock_delay", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.lock_delay_ms), .preset = "0ms", .min = 0, .max = TTL_MS_MAX,
      .prose = "Masters keep a key longer than its ttl by this time. When a holder is lost without "
@@ -180,7 +181,9 @@ const struct config_key config_keys[] = {
     {.path = "policies[].fencing", .type = TYPE_CHOICE, .flags = KEY_RELOADABLE,
      POLICY(core.fencing), .preset = "on", .min = FENCING_OFF, .words = {"off", "on", "redisson"},
      .prose = "Number every grant with a fencing token that only rises, for resources that can "
-              "refuse an old holder. redisson: in one order with Redisson's RFencedLock, which "
+              "refuse an old holder. After a reload from off to on only the agent that granted a "
+              "lock without a number still knows its token. redisson: in one order with "
+              "Redisson's RFencedLock, which "
               "needs algorithm: single and format: redisson; a reload does not change that."},
     {.path = "policies[].kind", .type = TYPE_CHOICE, POLICY(kind), .preset = "mutex",
      .min = KIND_MUTEX, .words = {"mutex", "rw"},
@@ -237,14 +240,15 @@ const struct config_key config_keys[] = {
               "default if it is less, so that a holder always finds room to release."},
     {.path = "limits.connections", .type = TYPE_COUNT, AGENT(connections_max), .preset = "4096",
      .min = 128, .max = LIMIT_REQUESTS,
-     .prose = "Connections to the API at once. Each is an open file: if their limit "
-              "(RLIMIT_NOFILE) is too low, there are fewer, and the log says so at the start."},
+     .prose = "Connections to the API at once, counted for each address of listen. Each is an "
+              "open file: if their limit (RLIMIT_NOFILE) is too low, there are fewer, and the log "
+              "says so at the start."},
     {.path = "limits.body", .type = TYPE_SIZE, AGENT(body_bytes_max), .preset = "4KiB", .min = 1024,
      .max = 1048576,
      .prose = "Largest body of a request."},
     {.path = "limits.header_timeout", .type = TYPE_DURATION, AGENT(header_timeout_ms),
      .preset = "5s", .min = 100 * MS, .max = 5 * MINUTE,
-     .prose = "Time in which a request's header must have arrived as a whole."},
+     .prose = "Time in which a request must have arrived as a whole, its body included."},
 
     {.path = "api", .type = TYPE_SECTION,
      .prose = "Access to the API."},

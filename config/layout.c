@@ -145,15 +145,14 @@ static const char *prefix_after(const struct config *config, size_t group, const
     if (after != NULL)
         add_encoded(&encoded, after);
     for (size_t i = 0; i < config->policy_count; i++) {
-        const struct config_policy *policy = &config->policies[i];
         char own[sizeof(best)] = "";
         struct writing writing = {.at = own, .size = sizeof(own)};
-        if (memchr(policy->core.groups, (int)group, policy->core.group_count) == NULL)
+        if (!config_policy_uses(config, i, group))
             continue;
-        add_encoded(&writing, policy->prefix);
+        add_encoded(&writing, config->policies[i].prefix);
         if ((after != NULL && strcmp(own, last) <= 0) || (found != NULL && strcmp(own, best) >= 0))
             continue;
-        found = policy->prefix;
+        found = config->policies[i].prefix;
         memcpy(best, own, sizeof(best));
     }
     return found;
@@ -203,10 +202,8 @@ static_assert(LIMIT_GROUPS <= 8, "a set of groups is a uint8_t");
 uint8_t config_group_kin(const struct config *config, size_t group)
 {
     unsigned kin = 1u << group;
-    for (size_t i = 0; i < config->policy_count; i++) {
-        const struct core_policy *policy = &config->policies[i].core;
-        if (memchr(policy->groups, (int)group, policy->group_count) != NULL)
+    for (size_t i = 0; i < config->policy_count; i++)
+        if (config_policy_uses(config, i, group))
             kin |= groups_of(config, config->policies[i].prefix);
-    }
     return (uint8_t)kin;
 }

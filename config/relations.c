@@ -319,8 +319,7 @@ static bool keeps_limit(const struct check *check)
 
 static bool concerns(const struct check *check, size_t group)
 {
-    const struct core_policy *policy = &check->loading->config->policies[check->policy].core;
-    return memchr(policy->groups, (int)group, policy->group_count) != NULL;
+    return config_policy_uses(check->loading->config, check->policy, group);
 }
 
 /* Returns the least value of the policy's `path` that keeps the other limits. */

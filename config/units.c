@@ -19,8 +19,8 @@ static const struct unit sizes[] = {{"MiB", 1048576}, {"KiB", 1024}, {"B", 1}, {
 static const struct unit percents[] = {{"%", 10000}, {NULL, 0}};
 static const struct unit counts[] = {{"", 1}, {NULL, 0}};
 
-/* A larger number is read as WHOLE_MAX, which no key allows and no unit makes overflow. No duration
- * is longer than ten years. */
+/* No unit makes WHOLE_MAX overflow. A larger number is read as INT64_MAX, which nothing allows. No
+ * duration is longer than ten years. */
 static const int64_t WHOLE_MAX = 1000000000000;
 static const int64_t DURATION_MS_MAX = 10LL * 365 * 24 * 3600000;
 
@@ -41,7 +41,7 @@ static bool read_decimal(struct text text, struct decimal *ret)
     for (; is_digit(text, i); i++) {
         number.whole = number.whole * 10 + (text.at[i] - '0');
         if (number.whole > WHOLE_MAX)
-            number.whole = WHOLE_MAX;
+            number.whole = WHOLE_MAX + 1;
     }
     if (i == 0)
         return false;
@@ -75,7 +75,9 @@ static const char *parse_with_units(struct text text, const struct unit *units, 
             continue;
         if (number.fraction * unit->worth % number.scale != 0)
             return "is more exact than can be kept";
-        *ret = number.whole * unit->worth + number.fraction * unit->worth / number.scale;
+        *ret = number.whole > WHOLE_MAX
+                   ? INT64_MAX
+                   : number.whole * unit->worth + number.fraction * unit->worth / number.scale;
         return NULL;
     }
     return not_one;

@@ -5,8 +5,8 @@
 #include "config/internal.h"
 
 /* Reads a number of `type` (DURATION in ms, SIZE in bytes, PERCENT in parts per million, MODE,
- * COUNT). Returns NULL and sets `*ret_number`. Otherwise returns why not, as a text to follow the
- * quoted number. */
+ * COUNT). Returns NULL and sets `*ret_number`, to INT64_MAX if the number is too large to keep.
+ * Otherwise returns why not, as a text to follow the quoted number. */
 const char *config_number_parse(enum config_type type, struct text text, int64_t *ret_number);
 
 /* Writes a number as config_number_parse() reads it. Returns `out`. */
