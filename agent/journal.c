@@ -103,6 +103,8 @@ static bool write_cell(const struct journal *journal, off_t at, const char bytes
     do
         written = pwrite(journal->fd, bytes, CELL, at);
     while (written < 0 && errno == EINTR);
+    if (written >= 0 && written < CELL)
+        errno = ENOSPC; /* A short write sets none. */
     return written == CELL;
 }
 
@@ -211,7 +213,7 @@ static bool prepare(struct journal *journal, char *error, size_t size)
     }
     if (!lock_file(journal, error, size))
         return false;
-    off_t cells = stat.st_size / CELL - 1;
+    off_t cells = (stat.st_size + CELL - 1) / CELL - 1; /* The last one may be cut. */
     switch (content_of(journal, stat.st_size)) {
     case CONTENT_OURS: /* Cells after the slots of the largest table do not count. */
         journal->cells = cells > LIMIT_LOCK_SLOTS ? LIMIT_LOCK_SLOTS : (uint32_t)cells;
@@ -342,15 +344,16 @@ void journal_read(struct journal *journal, struct instant now,
     static const char none[CELL];
     *ret_found = (struct journal_found){.discarded = journal->discarded};
     for (uint32_t slot = 0; slot < journal->cells; slot++) {
-        union record record;
-        if (pread(journal->fd, record.bytes, CELL, offset_of(slot)) != CELL)
+        union record record = {.bytes = {0}};
+        ssize_t got = pread(journal->fd, record.bytes, CELL, offset_of(slot));
+        if (got <= 0)
             break;
         if (memcmp(record.bytes, none, CELL) == 0) {
             slot = hole_end(journal, slot);
             continue;
         }
         journal->noted = UINT32_MAX;
-        if (is_ours(journal, slot, &record, now)) {
+        if (got == CELL && is_ours(journal, slot, &record, now)) {
             struct noted_hold hold = hold_of(&record);
             restore(arg, &hold);
         } else {

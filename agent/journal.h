@@ -28,7 +28,7 @@ struct journal_source {
 struct journal_found {
     const char *discarded; /* Why no record was used; NULL if the records were read or the file is
                             * new. */
-    uint32_t refused;      /* Number of records that are torn, or whose masters or policy have
+    uint32_t refused; /* Number of records that are torn or cut, or whose masters or policy have
                             * changed. */
 };
 
@@ -55,7 +55,7 @@ void journal_read(struct journal *journal, struct instant now,
                   struct journal_found *ret_found);
 
 /* Writes a hold to its cell, or frees the cell. The write is not delayed, so that a kill a moment
- * later does not lose it. Returns false if it failed. */
+ * later does not lose it. Returns false, with errno, if it failed. */
 bool journal_note(struct journal *journal, const struct effect_hold *hold);
 
 void journal_close(struct journal *journal); /* Closes the file, which stays. NULL is allowed. */

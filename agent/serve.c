@@ -223,20 +223,27 @@ static void reload(struct agent *agent)
     const struct settings_source *source = agent->source;
     struct config *next = calloc(1, sizeof(*next));
     struct config_errors *errors = calloc(1, sizeof(*errors));
+    char error[CONFIG_TEXT + 64];
     bool loaded = next != NULL && errors != NULL && load_next(agent, next, errors);
-    bool ok = loaded && loop_reload(agent->loop, next);
+    bool fine = loaded && api_reads_token(next, error, sizeof(error));
+    bool ok = fine && loop_reload(agent->loop, next);
     if (ok) {
         *agent->config = *next;
         log_setup(agent->config->log_level, (int)agent->config->log_format);
         api_reload(agent->api, agent->config);
         log_event(LOG_INFO, "configuration reloaded",
                   LOG_TEXT_FIELD("file", source->path == NULL ? "" : source->path));
+    } else if (loaded && !fine) {
+        log_refusal(error);
     } else if (loaded || errors == NULL || errors->count == 0) {
         log_refusal("out of memory");
     } else {
         size_t kept = sizeof(errors->list) / sizeof(errors->list[0]);
         for (size_t i = 0; i < errors->count && i < kept; i++)
             log_refusal(errors->list[i].text);
+        if (errors->count > kept)
+            log_event(LOG_ERROR, "configuration has more errors",
+                      LOG_INT_FIELD("more", (int64_t)(errors->count - kept)));
     }
     metrics_reloaded(agent->metrics, ok, clock_wall_us());
     free(next);
@@ -250,11 +257,24 @@ static void redis_stopped(void *arg)
     (void)arg;
 }
 
+/* Closes the handlers. SIGHUP, which would end the process without one, is blocked until it is
+ * ignored. */
+static void stop_signals(struct agent *agent)
+{
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    sigprocmask(SIG_BLOCK, &hangup, NULL);
+    for (size_t i = 0; i < sizeof(agent->signals) / sizeof(agent->signals[0]); i++)
+        uv_close((uv_handle_t *)&agent->signals[i], NULL);
+    signal(SIGHUP, SIG_IGN);
+    sigprocmask(SIG_UNBLOCK, &hangup, NULL);
+}
+
 static void api_stopped(void *arg)
 {
     struct agent *agent = arg;
-    for (size_t i = 0; i < sizeof(agent->signals) / sizeof(agent->signals[0]); i++)
-        uv_close((uv_handle_t *)&agent->signals[i], NULL);
+    stop_signals(agent);
     uv_close((uv_handle_t *)&agent->first_look, NULL);
     redis_stop(agent->redis, redis_stopped, agent);
     loop_stop(agent->loop);
@@ -270,7 +290,9 @@ static bool stage_is_over(struct agent *agent)
     const struct core_stats *stats = core_stats(core);
     /* With `release` a holder without an open call has ended (D8.2). */
     bool nobody_is_left = agent->config->shutdown_release && !api_has_callers(agent->api);
-    return grace_is_over || (stats->requests == 0 && (stats->locks_held == 0 || nobody_is_left));
+    /* A followed key is a request that is never answered. */
+    bool is_answered = stats->requests == api_followed_keys(agent->api);
+    return grace_is_over || (is_answered && (stats->locks_held == 0 || nobody_is_left));
 }
 
 static void check_drain(uv_timer_t *timer)
@@ -308,8 +330,10 @@ static void begin_drain(struct agent *agent, int signal_number)
 static void on_signal(uv_signal_t *handle, int signal_number)
 {
     struct agent *agent = handle->data;
-    if (signal_number == SIGHUP)
+    if (signal_number == SIGHUP && agent->stage == SERVING)
         reload(agent);
+    else if (signal_number == SIGHUP)
+        return; /* Many of them would delay the end. */
     else if (agent->stage == SERVING)
         begin_drain(agent, signal_number);
     else
@@ -382,8 +406,9 @@ static uint64_t place_of_key(void *arg, struct text key)
     const struct config_group *group = &agent->config->groups[core_group_of(core, key)];
     uint64_t rules = policy->kind == KIND_RW ? 2 : policy->core.permits > 1;
     rules |= (uint64_t)policy->format << 4 | (uint64_t)policy->core.algorithm << 2;
-    uint64_t place =
-        add_to_place(hash_bytes(rules, policy->core.fencing, key.at, key.len), policy->prefix);
+    /* A reload may switch numbers on and off. Those of Redisson are another kind. */
+    uint64_t numbers = policy->core.fencing == FENCING_REDISSON ? FENCING_REDISSON : FENCING_ON;
+    uint64_t place = add_to_place(hash_bytes(rules, numbers, key.at, key.len), policy->prefix);
     for (size_t i = 0; i < group->master_count; i++)
         place = add_to_place(place, group->masters[i].url);
     return place;
@@ -494,6 +519,7 @@ static bool boot_agent(struct agent *agent)
 
 int serve(const struct settings_source *source)
 {
+    signal(SIGHUP, SIG_IGN); /* Until its handler is there. */
     struct agent *agent = calloc(1, sizeof(*agent));
     /* These signals must not end all holds. Other programs use USR1 and USR2 to reopen a log or to
      * print statistics. After XFSZ, which says that a file has reached its size limit, the write

@@ -208,9 +208,11 @@
       NONE, WAIT,                                                                                  \
       "Time from the start of an HTTP request to its answer, waiting for locks included.")         \
     X(HTTP_CONNECTIONS, "lockagent_http_connections", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,       \
-      "Connections of the API that are open.")                                                     \
+      "Connections of the API that are open, on all addresses of listen.")                         \
     X(HTTP_CONNECTIONS_LIMIT, "lockagent_http_connections_limit", GAUGE, WHOLE, NONE, NONE, NONE,  \
-      PLAIN, "Connections of the API that may be open at once (limits.connections).")              \
+      PLAIN,                                                                                       \
+      "Connections of the API that may be open at once: limits.connections for each address of "   \
+      "listen.")                                                                                   \
     X(STREAMS, "lockagent_streams", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,                         \
       "Answers that stay open: bound holds, watchers of holds, and followers of keys.")            \
     X(FOLLOWED, "lockagent_followed_keys", GAUGE, WHOLE, NONE, NONE, NONE, PLAIN,                  \

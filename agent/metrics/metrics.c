@@ -88,7 +88,8 @@ void metrics_traced(struct metrics *metrics, const struct effect_trace *trace)
         break;
     case TRACE_RELEASED:
         registry_count(metrics, FAMILY_RELEASES, trace->policy, 0, 0);
-        registry_observe(metrics, FAMILY_HOLD_SECONDS, trace->policy, trace->elapsed_us);
+        if (trace->elapsed_us >= 0)
+            registry_observe(metrics, FAMILY_HOLD_SECONDS, trace->policy, trace->elapsed_us);
         break;
     case TRACE_DEBT_DROPPED:
         registry_count(metrics, FAMILY_DEBT_DROPPED, trace->group, 0, 0);
@@ -152,9 +153,10 @@ void metrics_http(struct metrics *metrics, const char *route, const char *method
     registry_observe(metrics, FAMILY_HTTP_SECONDS, at, latency_us);
 }
 
-void metrics_http_connections(struct metrics *metrics, int64_t open)
+void metrics_http_connections(struct metrics *metrics, int64_t open, int64_t most)
 {
     registry_set(metrics, FAMILY_HTTP_CONNECTIONS, 0, open);
+    registry_set(metrics, FAMILY_HTTP_CONNECTIONS_LIMIT, 0, most);
 }
 
 void metrics_streams(struct metrics *metrics, int64_t open)
@@ -277,7 +279,6 @@ void metrics_render(struct metrics *metrics, const struct metrics_scrape *scrape
     registry_set(metrics, FAMILY_REQUESTS, 0, core->requests);
     registry_set(metrics, FAMILY_LOCKS_LIMIT, 0, config->locks_max);
     registry_set(metrics, FAMILY_WAITERS_LIMIT, 0, config->waiters_max);
-    registry_set(metrics, FAMILY_HTTP_CONNECTIONS_LIMIT, 0, config->connections_max);
     read_groups(metrics, scrape);
     struct process_figures figures = process_read();
     registry_set(metrics, FAMILY_LOG_DROPPED, 0, (int64_t)log_dropped());

@@ -37,8 +37,11 @@ void metrics_http_routes(struct metrics *metrics, const char *const *routes, siz
 void metrics_http(struct metrics *metrics, const char *route, const char *method, unsigned status,
                   int64_t latency_us);
 
-/* Sets the numbers of open connections and streams of the API. */
-void metrics_http_connections(struct metrics *metrics, int64_t open);
+/* Sets the number of open connections of the API, and how many may be open. Those of admin do not
+ * count. */
+void metrics_http_connections(struct metrics *metrics, int64_t open, int64_t most);
+
+/* Sets the number of open streams of the API. */
 void metrics_streams(struct metrics *metrics, int64_t open);
 
 /* Sets the number of keys that are followed. */

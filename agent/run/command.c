@@ -132,7 +132,7 @@ static void say_lost(struct run_command *command, struct run_hold *hold)
     if (on_lost == RUN_ON_LOST_IGNORE)
         return;
     struct instant now = clock_now();
-    int64_t left_ms = on_lost == RUN_ON_LOST_KILL ? 0 : lost_margin_ms(hold->ttl_ms) / 2;
+    int64_t left_ms = on_lost == RUN_ON_LOST_KILL ? 0 : hold->margin_ms / 2;
     command->kill_at = instant_min(command->kill_at, instant_after_ms(now, left_ms));
     run_keeper_set(&command->child.keeper, command->kill_at);
     if (is_first && instant_before(now, command->kill_at)) {

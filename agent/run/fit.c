@@ -22,8 +22,13 @@ void run_fit_config(struct config *config)
     config->locks_max = LOCKS;
     config->connections_max = config->waiters_max = REQUESTS;
     config->wait_ms_max = RUN_WITHOUT_END_MS;
-    for (size_t i = 0; i < config->policy_count; i++)
-        config->policies[i].core.max_hold_ms = RUN_WITHOUT_END_MS;
+    for (size_t i = 0; i < config->policy_count; i++) {
+        struct core_policy *policy = &config->policies[i].core;
+        policy->max_hold_ms = RUN_WITHOUT_END_MS;
+        /* A lease that callers renew may be shorter. Here the watchdog renews all. */
+        if (policy->ttl_ms < TTL_MS_MIN_AGENT)
+            policy->ttl_ms = TTL_MS_MIN_AGENT;
+    }
     /* The agent's default messages would be mixed with the command's own lines. */
     log_setup(config->log_level == LOG_INFO ? LOG_WARN : config->log_level,
               (int)config->log_format);

@@ -8,19 +8,19 @@ void run_hold_take(struct run_hold *hold, const struct hold_view *granted)
 {
     hold->granted = true;
     hold->token = granted->token;
-    hold->ttl_ms = granted->ttl_ms;
+    hold->margin_ms = lost_margin_ms(
+        granted->ttl_ms, instant_us_between(granted->acquired_at, granted->max_hold_until) / 1000);
     hold->valid_until = granted->valid_until;
 }
 
 bool run_hold_may_begin(const struct run_hold *hold)
 {
-    return !hold->lost &&
-           !clock_has_reached(instant_after_ms(hold->valid_until, -lost_margin_ms(hold->ttl_ms)));
+    return !hold->lost && !clock_has_reached(instant_after_ms(hold->valid_until, -hold->margin_ms));
 }
 
 struct instant run_hold_kill_at(const struct run_hold *hold)
 {
-    return instant_after_ms(hold->valid_until, -lost_margin_ms(hold->ttl_ms) / 2);
+    return instant_after_ms(hold->valid_until, -hold->margin_ms / 2);
 }
 
 void run_hold_refresh(struct run_hold *holds, size_t count, const struct core *core)

@@ -9,7 +9,7 @@ struct run_hold {
     uint8_t group;
     bool granted; /* The fields below are set. */
     struct token token;
-    uint32_t ttl_ms;
+    int64_t margin_ms; /* The lost margin (R7). */
     struct instant valid_until;
     bool lost; /* Set by the session with `reason`, when the core reports the loss. */
     enum reason reason;

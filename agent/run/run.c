@@ -74,14 +74,15 @@ struct run_arguments {
 static bool duration_option(const char *option, const char *text, int64_t min_ms, int64_t max_ms,
                             int64_t *ret_ms)
 {
-    char shown[USAGE_SHOWN];
+    char shown[USAGE_SHOWN], min[24], max[24];
     int64_t ms;
     if (config_parse_duration(text_of(text), &ms) && ms >= min_ms && ms <= max_ms) {
         *ret_ms = ms;
         return true;
     }
-    run_say(NULL, "%s %s: no such duration; allowed: %lldms or more, as 500ms, 30s, 5m", option,
-            usage_shown(text, shown), (long long)min_ms);
+    run_say(NULL, "%s %s: no such duration; allowed: %s to %s, as 30s", option,
+            usage_shown(text, shown), config_print_duration(min_ms, min, sizeof(min)),
+            config_print_duration(max_ms, max, sizeof(max)));
     return false;
 }
 

@@ -196,8 +196,8 @@ struct reply *acquire_free(const struct agent *agent, const char *key, const cha
 struct reply *renew(const struct agent *agent, const char *key, const char *token,
                     const char *parameters);
 struct reply *release(const struct agent *agent, const char *key, const char *token);
-/* Releases a lock. Masters of a busy machine may reply too late for a 204: then it is 202, and the
- * agent goes on with the release. */
+/* Releases a lock, and returns when a quorum of masters has confirmed it. Masters of a busy machine
+ * may reply too late for a 204: then it is 202, and the caller asks again. */
 void give_back(const struct agent *agent, const char *key, const char *token);
 
 /* Value of a header (the first of that name), or NULL. */

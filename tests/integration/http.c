@@ -174,9 +174,9 @@ struct reply *release(const struct agent *agent, const char *key, const char *to
 
 void give_back(const struct agent *agent, const char *key, const char *token)
 {
-    const struct reply *released = release(agent, key, token);
-    if (released->status != 202)
-        expect(released, 204, NULL);
+    const struct reply *released;
+    cr_assert(eventually((released = release(agent, key, token))->status != 202));
+    expect(released, 204, NULL);
 }
 
 /* ---- contents of a reply --------------------------------------------------------------------- */

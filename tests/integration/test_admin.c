@@ -53,7 +53,7 @@ Test(admin, a_unix_socket)
                                                              .headers = {"Host: anything"}});
     expect(granted, 201, NULL);
     expect(acquire(agent, "k", NULL), 409, "lock_held");
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     expect(http(agent, &(struct call){.path = "/livez",
                                       .over_unix = true,
                                       .headers = {"Origin: http://localhost"}}),
@@ -140,7 +140,7 @@ Test(admin, metrics)
         expect(granted, 201, NULL);
         expect(acquire(agent, "very-secret-key", NULL), 409, NULL);
         expect(renew(agent, "very-secret-key", token(granted), NULL), 200, NULL);
-        expect(release(agent, "very-secret-key", token(granted)), 204, NULL);
+        give_back(agent, "very-secret-key", token(granted));
     }
     cr_assert_eq(metric(agent, "lockagent_waiters"), 0);
     cr_assert_eq(metric(agent, "lockagent_locks_held{policy=\"*\"}"), 0);

@@ -49,12 +49,12 @@ Test(eviction, d5_4_masters_that_may_evict_have_no_vote_on_new_locks)
     cr_assert(eventually_within(6000, voting(agent) == 1));
     const int waiter = wire_request(agent, "POST", "/locks/held?ttl=20s&wait=20s", NULL);
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
-    expect(release(agent, "held", token(granted)), 204, NULL);
+    give_back(agent, "held", token(granted));
     const struct reply *next = wire_receive(waiter, PATIENCE_MS); /* it is handed on */
     expect(next, 201, NULL);
-    cr_assert_eq(masters_with("lock:held"), 3);
-    expect(release(agent, "held", token(next)), 204, NULL);
-    cr_assert_eq(masters_with("lock:held"), 0);
+    cr_assert(eventually(masters_with("lock:held") == 3)); /* a quorum was enough for each */
+    give_back(agent, "held", token(next));
+    cr_assert(eventually(masters_with("lock:held") == 0));
     wire_close(waiter);
 }
 
@@ -67,7 +67,7 @@ Test(eviction, d5_4_eviction_allow_uses_them_all_the_same)
                                                                         "      eviction: allow\n"}),
                  *refuses = agent_start(&(struct agent_options){.not_ready = true});
     expect(acquire(allows, "k", "ttl=20s"), 201, NULL);
-    cr_assert_eq(masters_with("lock:k"), 3);
+    cr_assert(eventually(masters_with("lock:k") == 3));
     cr_assert_eq(get(allows, "/readyz")->status, 200);
     cr_assert_not_null(strstr(ready_says(allows), "may evict keys"), "%s", ready_says(allows));
     cr_assert(eventually(strstr(ready_says(refuses), "may evict keys") != NULL));

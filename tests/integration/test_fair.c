@@ -13,12 +13,25 @@ enum { AGENTS = 3, TICKET_TIME_MS = 3000 };
 
 static struct agent *agents[AGENTS];
 
-static void begin(void)
+static void begin_with(const char *node_timeout)
 {
     masters_start(5, MASTERS_FORGETFUL);
     for (int a = 0; a < AGENTS; a++)
         agents[a] = agent_start(&(struct agent_options){
+            .node_timeout = node_timeout,
             .extra = "policies:\n  - {match: '*', ttl: 30s, order: fair}\n"});
+}
+
+static void begin(void)
+{
+    begin_with(NULL);
+}
+
+/* An agent that reaches no quorum within node_timeout withdraws its ticket (R9), and others pass
+ * its waiters. On a busy machine it may be late. */
+static void begin_patiently(void)
+{
+    begin_with("2s");
 }
 
 static int waiter(struct agent *agent)
@@ -43,13 +56,25 @@ static bool quorum_has_tickets(size_t count)
     return masters >= 3;
 }
 
+/* Begins waiters in turn at all agents, while the first agent holds the key. An agent's first
+ * ticket is above those that the masters have by then. So the next waiter comes when they have it.
+ */
+static void line_up(int *wires, int count)
+{
+    for (int i = 0; i < count; i++) {
+        wires[i] = waiter(agents[i % AGENTS]);
+        if (i > 0 && i < AGENTS)
+            cr_assert(eventually(quorum_has_tickets((size_t)i)));
+    }
+}
+
 /* Serves `count` waiters; number i is at agent i % AGENTS; each must come before all that came
  * later. `holder` is a hold at `at`. */
 static void serve_in_order(const int *wires, int count, struct agent *at,
                            const struct reply *holder)
 {
     for (int i = 0; i < count; i++) {
-        expect(release(at, "k", token(holder)), 204, NULL);
+        give_back(at, "k", token(holder));
         at = agents[i % AGENTS];
         holder = wire_receive(wires[i], PATIENCE_MS);
         expect(holder, 201, NULL);
@@ -57,18 +82,17 @@ static void serve_in_order(const int *wires, int count, struct agent *at,
             cr_assert(wire_is_silent(wires[later]), "%d overtook %d", later, i);
         wire_close(wires[i]);
     }
-    expect(release(at, "k", token(holder)), 204, NULL);
+    give_back(at, "k", token(holder));
 }
 
 Test(fair, r9_sixty_waiters_at_three_agents_are_served_in_the_order_of_their_coming)
 {
     enum { WAITERS = 60 };
     int wires[WAITERS];
-    begin();
+    begin_patiently();
     const struct reply *holder = acquire(agents[0], "k", NULL);
     expect(holder, 201, NULL);
-    for (int i = 0; i < WAITERS; i++)
-        wires[i] = waiter(agents[i % AGENTS]);
+    line_up(wires, WAITERS);
     serve_in_order(wires, WAITERS, agents[0], holder);
     cr_assert(
         eventually(masters_with("lock:k") == 0 && masters_with("lockagent:ticket:lock:k") == 0));
@@ -78,11 +102,10 @@ Test(fair, r9_five_hundred_waiters_of_one_key_all_succeed_in_order)
 {
     enum { WAITERS = 500 };
     static int wires[WAITERS];
-    begin();
+    begin_patiently();
     const struct reply *holder = acquire(agents[0], "k", NULL);
     expect(holder, 201, NULL);
-    for (int i = 0; i < WAITERS; i++)
-        wires[i] = waiter(agents[i % AGENTS]);
+    line_up(wires, WAITERS);
     serve_in_order(wires, WAITERS, agents[0], holder);
 }
 
@@ -133,7 +156,7 @@ Test(fair, r9_a_dead_agent_blocks_nobody_for_longer_than_its_ticket)
     const int alive = waiter(agents[2]);
     cr_assert(eventually(quorum_has_tickets(2)));
     agent_kill(agents[1]);
-    expect(release(agents[0], "k", token(holder)), 204, NULL);
+    give_back(agents[0], "k", token(holder));
     const int64_t before = boottime_ms();
     expect(wire_receive(alive, PATIENCE_MS), 201, NULL);
     cr_assert_leq(boottime_ms() - before, 2 * TICKET_TIME_MS);
@@ -151,16 +174,16 @@ Test(fair, r9_a_stopped_agent_blocks_nobody_for_longer_than_its_ticket)
     const int first = waiter(agents[2]), second = waiter(agents[2]);
     cr_assert(eventually(quorum_has_tickets(2)));
     agent_signal(agents[1], SIGSTOP);
-    expect(release(agents[0], "k", token(holder)), 204, NULL);
+    give_back(agents[0], "k", token(holder));
     const struct reply *next = wire_receive(first, PATIENCE_MS);
     expect(next, 201, NULL);
     agent_signal(agents[1], SIGCONT);
     cr_assert(eventually(quorum_has_tickets(1)));
-    expect(release(agents[2], "k", token(next)), 204, NULL);
+    give_back(agents[2], "k", token(next));
     next = wire_receive(stopped, PATIENCE_MS);
     expect(next, 201, NULL);
     cr_assert(wire_is_silent(second));
-    expect(release(agents[1], "k", token(next)), 204, NULL);
+    give_back(agents[1], "k", token(next));
     expect(wire_receive(second, PATIENCE_MS), 201, NULL);
     wire_close(stopped), wire_close(first), wire_close(second);
 }
@@ -182,11 +205,11 @@ Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
     cr_assert(
         eventually(metric(agents[1], format(withdrawn, master_url(0) + strlen("redis://"))) == 1),
         "it ran out");
-    expect(release(agents[0], "k", token(holder)), 204, NULL);
+    give_back(agents[0], "k", token(holder));
     holder = wire_receive(next, PATIENCE_MS);
     expect(holder, 201, NULL);
     wire_close(next);
-    expect(release(agents[2], "k", token(holder)), 204, NULL);
+    give_back(agents[2], "k", token(holder));
     cr_assert(eventually(masters_with("lockagent:ticket:lock:k") == 0));
 }
 
@@ -199,8 +222,8 @@ Test(fair, r9_who_does_not_wait_is_refused_while_somebody_waits)
     const int waiting = waiter(agents[1]);
     cr_assert(eventually(quorum_has_tickets(1)));
     agent_signal(agents[1], SIGSTOP);
-    expect(release(agents[0], "k", token(holder)), 204, NULL);
-    cr_assert_eq(masters_with("lock:k"), 0u);
+    give_back(agents[0], "k", token(holder));
+    cr_assert(eventually(masters_with("lock:k") == 0));
     const struct reply *refused = acquire(agents[2], "k", NULL);
     expect(refused, 409, "lock_held");
     cr_assert(number(refused, "retry_after_ms") <= TICKET_TIME_MS);

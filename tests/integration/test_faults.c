@@ -284,7 +284,7 @@ Test(faults, fencing_tokens_rise)
 {
     masters_start(5, MASTERS_FORGETFUL);
     /* Without the guard, so that masters vote as soon as they have forgotten everything. */
-    const struct agent_options options = {.group = "      guard: off\n"};
+    const struct agent_options options = {.group = "      guard: off\n", .node_timeout = "1s"};
     struct agent *agents[2] = {agent_start(&options), agent_start(&options)};
     int64_t last = 0;
     for (int i = 0; i < 1000; i++) {

@@ -67,7 +67,7 @@ Test(follow, a_follower_elsewhere_hears_each_holder)
     cr_assert_eq(number_of(look), number_of(first));
     cr_assert_str_eq(string(look, "agent"), lines_text(line, "agent"));
     const char *agent_of_one = lines_text(line, "agent");
-    expect(release(one, "job", token(first)), 204, NULL);
+    give_back(one, "job", token(first));
     expect_line(stream, "free");
     const struct reply *second = acquire_free(two, "job", "ttl=30s&label=two");
     line = expect_line(stream, "held");
@@ -95,7 +95,7 @@ Test(follow, the_agent_of_the_holder_says_it_at_once)
         cr_assert(json_is_true(json_object_get(line, "here")));
         cr_assert_str_eq(lines_text(line, "holder"), "me");
         cr_assert_eq(lines_count(line, "fencing_token"), number_of(grant));
-        expect(release(agent, "job", token(grant)), 204, NULL);
+        give_back(agent, "job", token(grant));
         expect_line(stream, "free");
     }
 }
@@ -111,7 +111,7 @@ Test(follow, a_handover_is_heard)
     cr_assert_str_eq(lines_text(expect_line(near, "held"), "holder"), "one");
     int waiter = wire_request(agent, "POST", "/locks/job?ttl=30s&wait=60s&label=two", NULL);
     cr_assert(eventually(waiting_at(agent) == 1));
-    expect(release(agent, "job", token(first)), 204, NULL);
+    give_back(agent, "job", token(first));
     const struct reply *second = wire_receive(waiter, PATIENCE_MS);
     expect(second, 201, NULL);
     cr_assert_eq(lines_count(await_line(near, "held", "two"), "fencing_token"), number_of(second));
@@ -172,7 +172,7 @@ Test(follow, slots_and_readers_are_counted)
     cr_assert_str_eq(string(look, "holder"), "first");
     acquire_free(agent, "slots/k", "ttl=30s");
     cr_assert_eq(lines_count(expect_line(slots, "held"), "taken"), 2);
-    expect(release(agent, "slots/k", token(slot)), 204, NULL);
+    give_back(agent, "slots/k", token(slot));
     cr_assert_eq(lines_count(expect_line(slots, "free"), "taken"), 1);
 
     const struct reply *read = acquire_free(agent, "rw/k", "ttl=30s&mode=read&label=r");
@@ -183,9 +183,9 @@ Test(follow, slots_and_readers_are_counted)
     cr_assert_eq(number_of(get(other, "/locks/rw/k")), number_of(read));
     const struct reply *more = acquire_free(agent, "rw/k", "ttl=30s&mode=read&label=r");
     cr_assert_eq(lines_count(expect_line(rw, "held"), "readers"), 2);
-    expect(release(agent, "rw/k", token(more)), 204, NULL);
+    give_back(agent, "rw/k", token(more));
     cr_assert_eq(lines_count(expect_line(rw, "held"), "readers"), 1);
-    expect(release(agent, "rw/k", token(read)), 204, NULL);
+    give_back(agent, "rw/k", token(read));
     expect_line(rw, "free");
     const struct reply *write = acquire_free(agent, "rw/k", "ttl=30s&label=w");
     line = expect_line(rw, "held");
@@ -195,7 +195,7 @@ Test(follow, slots_and_readers_are_counted)
     const struct reply *grant = acquire_free(agent, "fair/k", "ttl=30s&label=f");
     line = expect_line(fair, "held");
     cr_assert_eq(lines_count(line, "fencing_token"), number_of(grant));
-    expect(release(agent, "fair/k", token(grant)), 204, NULL);
+    give_back(agent, "fair/k", token(grant));
     expect_line(fair, "free");
 }
 
@@ -242,7 +242,7 @@ Test(follow, a_herd_costs_as_much_as_one)
     for (int round = 0; round < ROUNDS; round++) {
         const struct reply *grant = acquire_free(holder, "job", "ttl=30s&label=me");
         expect_line(stream, "held");
-        expect(release(holder, "job", token(grant)), 204, NULL);
+        give_back(holder, "job", token(grant));
         expect_line(stream, "free");
     }
     const int64_t cost = calls_of(0, "evalsha") - before;
@@ -313,12 +313,12 @@ Test(follow, a_waiter_and_a_follower_share_the_channel)
     cr_assert_str_eq(subscribers(0, "job"), "1");
     stream = follow(agent, "job");
     expect_line(stream, "held");
-    expect(release(holder, "job", token(grant)), 204, NULL);
+    give_back(holder, "job", token(grant));
     const struct reply *second = wire_receive(waiter, PATIENCE_MS);
     expect(second, 201, NULL);
     const json_t *line = await_line(stream, "held", "two");
     cr_assert_eq(lines_count(line, "fencing_token"), number_of(second));
-    expect(release(agent, "job", token(second)), 204, NULL);
+    give_back(agent, "job", token(second));
     expect_line(stream, "free");
     cr_assert_str_eq(subscribers(0, "job"), "1");
 }
@@ -374,7 +374,7 @@ Test(follow, followers_leave_connections)
 Test(follow, draining_ends_it)
 {
     masters_start(3, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(NULL);
+    struct agent *agent = agent_start(&(struct agent_options){.extra = "shutdown: {grace: 60s}\n"});
     struct lines *stream = follow(agent, "job"), *other = follow(agent, "other");
     expect_line(stream, "free");
     expect_line(other, "free");
@@ -385,7 +385,7 @@ Test(follow, draining_ends_it)
         cr_assert_str_eq(lines_text(line, "reason"), "drained");
         cr_assert(lines_over(both[i]));
     }
-    cr_assert_eq(agent_ended(agent), 0);
+    cr_assert_eq(agent_ended(agent), 0); /* within 15 s: the end waits for no follower */
 }
 
 /* Without a quorum the agent says that it does not know, whether masters die or hang; and reports

@@ -56,11 +56,11 @@ Test(idempotency, a_retry_takes_over_the_wait)
     expect(wire_receive(older, PATIENCE_MS), 409, "superseded");
     wire_close(older);
     cr_assert_eq(metric(agent, "lockagent_waiters"), 2);
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
     const struct reply *granted = wire_receive(newer, PATIENCE_MS);
     expect(granted, 201, NULL);
     cr_assert(wire_is_silent(next));
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     expect(wire_receive(next, PATIENCE_MS), 201, NULL);
     wire_close(newer), wire_close(next);
 }
@@ -105,7 +105,7 @@ Test(idempotency, cut_at_every_byte_of_the_answer)
         cr_assert_str_eq(token(third), token(retried), "a second hold, cut at %zu", cut);
         cr_assert_eq(number(third, "count"), 1);
         expect(acquire(agent, format("cut/%zu", cut), "ttl=30s"), 409, "lock_held");
-        expect(release(agent, format("cut/%zu", cut), token(retried)), 204, NULL);
+        give_back(agent, format("cut/%zu", cut), token(retried));
         cr_assert_not(held_here(agent, format("cut/%zu", cut)));
         cr_assert(eventually(masters_with(format("lock:cut/%zu", cut)) == 0),
                   "an orphan, cut at %zu", cut);

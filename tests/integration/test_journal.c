@@ -225,21 +225,49 @@ Test(journal, many_holds_and_many_restarts)
 /* D8.3: its keys have another type or name now, so nothing that is done with it would find them. */
 Test(journal, a_hold_of_another_kind_is_refused)
 {
-    static const char *const kinds[] = {"kind: mutex", "kind: rw", "permits: 3"};
+    static const char *const kinds[] = {"kind: mutex", "kind: rw", "permits: 3",
+                                        "prefix: 'lock:jobs:'"};
+    enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
     masters_start(3, MASTERS_FORGETFUL);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < KINDS; i++) {
         struct agent *agent = keeper_of(kinds[i]);
-        const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent");
+        const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent&wait=10s");
         expect(granted, 201, NULL);
         kill_after_answers(agent);
         masters_forget_layouts();
-        agent = keeper_of(kinds[(i + 1) % 3]);
-        cr_assert_not(held_here(agent, "k"), "%s, then %s", kinds[i], kinds[(i + 1) % 3]);
+        agent = keeper_of(kinds[(i + 1) % KINDS]);
+        cr_assert_not(held_here(agent, "k"), "%s, then %s", kinds[i], kinds[(i + 1) % KINDS]);
         cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 0);
         expect(acquire(agent, "k", "wait=10s&ttl=1s"), 201, NULL);
         cr_assert_eq(agent_stop(agent), 0);
         masters_forget_layouts();
-        sleep_ms(1100); /* its lease */
+    }
+}
+
+/* A reload may switch fencing, and the holds that were granted before go on. */
+Test(journal, a_reload_of_fencing_keeps_the_holds)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    static const char *const before[] = {"on", "off"}, *const after[] = {"off", "on"};
+    for (size_t i = 0; i < 2; i++) {
+        struct agent *agent = keeper_of(format("fencing: %s", before[i]));
+        const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent&wait=10s");
+        expect(granted, 201, NULL);
+        char *changed = format("%s", read_whole_file(agent->config));
+        char *at = strstr(changed, "fencing: ");
+        write_file(strrchr(agent->config, '/') + 1, format("%.*sfencing: %s%s", (int)(at - changed),
+                                                           changed, after[i], strchr(at, '}')));
+        agent_signal(agent, SIGHUP);
+        cr_assert(eventually(agent_logged(agent, "configuration reloaded", NULL) == 1));
+        kill_and_restart(agent, 0);
+        cr_assert(held_here(agent, "k"), "%s, then %s", before[i], after[i]);
+        cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 1);
+        sleep_ms(1500);
+        cr_assert(held_here(agent, "k"), "it is renewed");
+        cr_assert_eq(held_by("k", token(granted)), 3u);
+        expect(release(agent, "k", token(granted)), 204, NULL);
+        cr_assert_eq(agent_stop(agent), 0);
+        masters_forget_layouts();
     }
 }
 

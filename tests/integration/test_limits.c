@@ -26,7 +26,7 @@ Test(limits, a_holder_comes_in_beside_the_waiters)
              * place. */
             cr_assert(refused->status == 201 || refused->status == 429, "%ld", refused->status);
             if (refused->status == 201)
-                expect(release(agent, "another", token(refused)), 204, NULL);
+                give_back(agent, "another", token(refused));
             continue;
         }
         expect(refused, 429, "too_many_waiters");
@@ -34,7 +34,7 @@ Test(limits, a_holder_comes_in_beside_the_waiters)
     }
     expect(acquire(agent, "k", NULL), 409, "lock_held");
     expect(renew(agent, "k", token(holder), NULL), 200, NULL);
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
     expect(wire_receive(waiters[0], PATIENCE_MS), 201, NULL);
     for (int i = 0; i < WAITERS; i++)
         wire_close(waiters[i]);
@@ -56,7 +56,7 @@ Test(limits, idle_connections_give_way)
     /* D9: health stays reachable on the admin listener's own daemon. */
     expect(http(agent, &(struct call){.path = "/livez", .admin = true, .timeout_ms = 5000}), 200,
            NULL);
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
     const int fresh = wire_request(agent, "POST", "/locks/k?ttl=5s", NULL);
     expect(wire_receive(fresh, PATIENCE_MS), 201, NULL);
     wire_close(fresh);
@@ -79,11 +79,12 @@ Test(limits, too_many_locks)
     }
     const struct reply *refused = acquire(agent, "one-more", "ttl=60s");
     expect(refused, 429, "too_many_locks");
+    cr_assert_eq(number(refused, "retry_after_ms"), 1000);
     cr_assert_not_null(header(refused, "Retry-After"));
     cr_assert_eq(masters_with("lock:one-more"), 0u);
     expect(acquire(agent, "k0", "ttl=60s"), 409, "lock_held");
     expect(renew(agent, "k0", tokens[0], NULL), 200, NULL);
-    expect(release(agent, "k0", tokens[0]), 204, NULL);
+    give_back(agent, "k0", tokens[0]);
     cr_assert(eventually(acquire(agent, "one-more", "ttl=60s")->status == 201));
 }
 
@@ -122,7 +123,7 @@ Test(limits, a_crowd)
                 continue;
             const char *given = tokens[k];
             tokens[k] = NULL;
-            expect(release(holders[k], format("crowd/%d", k), given), 204, NULL);
+            give_back(holders[k], format("crowd/%d", k), given);
         }
     }
     cr_assert_eq(served, CALLERS, "only %d of %d were served", served, CALLERS);

@@ -75,6 +75,24 @@ Test(lock, life_of_a_lock)
     cr_assert_gt(number(next, "fencing_token"), number(granted, "fencing_token"));
 }
 
+/* R7: a hold is as long as its max_hold, also if a tenth of the ttl is longer. */
+Test(lock, a_max_hold_that_is_much_shorter_than_the_ttl)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(
+        &(struct agent_options){.extra = "policies: [{match: '*', ttl: 30s, max_hold: 2s}]\n"});
+    const struct reply *granted = acquire(agent, "k", "renew=agent");
+    const int64_t now = boottime_ms();
+    expect(granted, 201, NULL);
+    cr_assert_eq(number(granted, "ttl_ms"), 30000);
+    cr_assert_eq(number(granted, "max_hold_ms"), 2000);
+    cr_assert(held_here(agent, "k"));
+    cr_assert(eventually(!held_here(agent, "k")));
+    cr_assert_geq(boottime_ms() - now, 1000);
+    cr_assert(eventually(
+        metric(agent, "lockagent_locks_lost_total{policy=\"*\",reason=\"max_hold\"}") == 1));
+}
+
 /* D3, as in Redisson: no ttl means the policy's and the watchdog, a ttl of one's own a plain lease;
  * either can be asked for. */
 Test(lock, who_renews)
@@ -256,7 +274,8 @@ Test(lock, a_shorter_ttl_never_shortens)
 Test(lock, flushed_scripts)
 {
     masters_start(5, MASTERS_FORGETFUL);
-    struct agent *agent = agent_start(NULL);
+    /* Five masters load each script at the same time. */
+    struct agent *agent = agent_start(&(struct agent_options){.node_timeout = "1s"});
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < 5; i++)
             master_do(i, "SCRIPT FLUSH");

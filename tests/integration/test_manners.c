@@ -42,6 +42,24 @@ Test(manners, nosniff_on_every_answer)
     wire_close(late);
 }
 
+/* A caller that accepts only text gets one line of it, as with every other error. */
+Test(manners, a_timeout_is_text_for_those_that_ask_for_text)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = "limits: {header_timeout: 300ms}\n"});
+    const int late = wire_open(agent);
+    wire_say(late, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nAccept: text/plain\r\n"
+                   "Content-Type: application/x-www-form-urlencoded\r\n"
+                   "Content-Length: 9\r\n\r\nttl");
+    const struct reply *timeout = wire_receive(late, PATIENCE_MS);
+    cr_assert_eq(timeout->status, 408);
+    cr_assert_str_eq(header(timeout, "Content-Type"), "text/plain; charset=utf-8");
+    cr_assert_eq(strncmp(timeout->body, "request_timeout: ", 17), 0, "%s", timeout->body);
+    cr_assert_eq(strcspn(timeout->body, "\n"), strlen(timeout->body) - 1, "%s", timeout->body);
+    wire_close(late);
+}
+
 /* A page elsewhere that shows `<img src="http://localhost:8080/...">` sends no Origin, but browsers
  * say that it does so. */
 Test(manners, calls_from_other_sites_are_refused)
@@ -60,6 +78,10 @@ Test(manners, calls_from_other_sites_are_refused)
                                           .headers = {"Sec-Fetch-Site: cross-site",
                                                       "Sec-Fetch-Site: none"}}),
                403, "origin_refused");
+        /* a page of another port of localhost */
+        expect(
+            http(agent, &(struct call){.path = paths[i], .headers = {"Sec-Fetch-Site: same-site"}}),
+            403, "origin_refused");
         expect(http(agent, &(struct call){.path = paths[i], .headers = {"Sec-Fetch-Site: none"}}),
                200, NULL);
     }

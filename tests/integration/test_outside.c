@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CROWD = 400 };
+enum { CROWD = 200 };
 
 TestSuite(outside, .init = world_open, .fini = world_close, .timeout = 120);
 

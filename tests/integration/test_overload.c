@@ -102,6 +102,7 @@ Test(overload, the_line_goes_on_after_an_outage)
     for (size_t i = 0; i < 2 * SILENT; i++)
         wires[i] = wire_request(agent, "POST", format("/locks/k%zu?wait=60s", i), NULL);
     cr_assert(eventually(metric(agent, "lockagent_group_rounds_in_flight{group=\"main\"}") > 0));
+    cr_assert(eventually(metric(agent, "lockagent_group_rounds_waiting{group=\"main\"}") > 0));
     for (size_t m = 0; m < 3; m++)
         master_thaw(m);
     for (size_t i = 0; i < 2 * SILENT; i++) {

@@ -120,6 +120,38 @@ Test(process, signals_of_habit_do_nothing)
     cr_assert(held_here(agent, "k"));
 }
 
+/* The connections that are counted are those of callers: admin has a limit of its own. */
+Test(process, connections_of_admin_do_not_count)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent =
+        agent_start(&(struct agent_options){.admin = true, .unix_path = world_path("api.sock")});
+    cr_assert_eq(metric(agent, "lockagent_http_connections_limit"), 2 * 4096, "of two addresses");
+    const double before = metric(agent, "lockagent_http_connections");
+    const int first = wire_open(agent), second = wire_open(agent);
+    cr_assert(eventually(metric(agent, "lockagent_http_connections") == before + 2));
+    wire_close(first);
+    wire_close(second);
+}
+
+/* A hang-up reloads, and does nothing while the agent ends. */
+Test(process, a_hang_up_ends_no_agent)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = agent_start(NULL);
+    for (int i = 0; i < 5; i++) {
+        siginfo_t ended = {0};
+        agent_signal(agent, SIGTERM);
+        while (waitid(P_PID, (id_t)agent->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+               ended.si_pid == 0) {
+            agent_signal(agent, SIGHUP);
+            sleep_ms(2);
+        }
+        cr_assert_eq(agent_ended(agent), 0, "time %d", i);
+        agent_restart(agent);
+    }
+}
+
 /* As process 1 of a container, but with no container: a process to which orphans come, and one of
  * them, that ends in a while. Its number goes to `orphan`. */
 static void get_an_orphan(const char *orphan)
@@ -331,6 +363,30 @@ Test(process, a_secret_with_a_nul_byte_is_refused)
         .not_ready = true});
     cr_assert(eventually(
         agent_logged(agent, "master state changed", "password_file: it holds a NUL byte") >= 1));
+}
+
+/* A reload that let in no caller would be worse than none. */
+Test(process, a_reload_without_its_token_is_refused)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    const char *secret = write_file("secret", "correct-horse\n");
+    struct agent *agent =
+        agent_start(&(struct agent_options){.extra = format("api: {token_file: %s}\n", secret)});
+    agent->bearer = "correct-horse";
+    const char *before = read_whole_file(agent->config), *name = strrchr(agent->config, '/') + 1;
+    char *changed = format("%s", before);
+    memcpy(strstr(changed, "/secret}"), "/nothin}", strlen("/secret}"));
+    write_file(name, changed);
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration refused", "api.token_file: ") == 1),
+              "%s", read_whole_file(agent->log));
+    cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 0);
+    sleep_ms(1200); /* The agent looks at the file once in a second. */
+    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+    write_file(name, before);
+    agent_signal(agent, SIGHUP);
+    cr_assert(eventually(agent_logged(agent, "configuration reloaded", NULL) == 1));
+    cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 1);
 }
 
 /* 2^32 milliseconds are 50 days. */

@@ -57,7 +57,7 @@ Test(queue, r9_a_release_elsewhere_wakes_the_waiter)
     cr_assert(eventually(all_listen("k", 1)));
     sleep_ms(100);
     cr_assert(wire_is_silent(wire));
-    expect(release(mine, "k", token(holder)), 204, NULL);
+    give_back(mine, "k", token(holder));
     const struct reply *heir = wire_receive(wire, PATIENCE_MS);
     expect(heir, 201, NULL);
     cr_assert_gt(number(heir, "fencing_token"), number(holder, "fencing_token"));
@@ -79,11 +79,11 @@ Test(queue, r9_a_waiter_whose_subscriptions_are_cut_is_told_all_the_same)
         cr_assert(eventually(all_listen("k", 1)));
         for (int i = 0; i < cut; i++)
             master_do((size_t)i, "CLIENT KILL TYPE pubsub");
-        expect(release(mine, "k", token(holder)), 204, NULL);
+        give_back(mine, "k", token(holder));
         const struct reply *heir = wire_receive(wire, PATIENCE_MS);
         expect(heir, 201, NULL);
         wire_close(wire);
-        expect(release(other, "k", token(heir)), 204, NULL);
+        give_back(other, "k", token(heir));
         cr_assert(eventually(masters_with("lock:k") == 0));
     }
 }
@@ -99,7 +99,7 @@ Test(queue, r9_a_minority_that_is_down_is_not_missed)
     const int wire = waiter(other, "k");
     cr_assert(eventually(metric(other, "lockagent_waiters") == 1));
     sleep_ms(500);
-    expect(release(mine, "k", token(holder)), 204, NULL);
+    give_back(mine, "k", token(holder));
     expect(wire_receive(wire, PATIENCE_MS), 201, NULL);
     wire_close(wire);
 }
@@ -120,7 +120,7 @@ Test(queue, r9_a_release_hands_the_key_to_the_next_waiter_here)
     }
     master_do(0, "CONFIG RESETSTAT");
     for (int i = 0; i < WAITERS; i++) {
-        expect(release(agent, "k", token(holder)), 204, NULL);
+        give_back(agent, "k", token(holder));
         const struct reply *heir = wire_receive(wires[i], PATIENCE_MS);
         expect(heir, 201, NULL);
         cr_assert_str_neq(token(heir), token(holder));
@@ -131,7 +131,7 @@ Test(queue, r9_a_release_hands_the_key_to_the_next_waiter_here)
         wire_close(wires[i]);
     }
     cr_assert_eq(channels(), 0u);
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
     cr_assert(eventually(masters_with("lock:k") == 0));
 }
 
@@ -151,7 +151,7 @@ Test(queue, r9_waiters_of_another_agent_are_not_starved)
     cr_assert(eventually(all_listen("k", 1)));
     int served = 0;
     while (served < MINE && wire_is_silent(stranger)) {
-        expect(release(mine, "k", token(holder)), 204, NULL);
+        give_back(mine, "k", token(holder));
         cr_assert(eventually(!wire_is_silent(wires[served]) || !wire_is_silent(stranger)));
         if (!wire_is_silent(wires[served]))
             holder = wire_receive(wires[served++], PATIENCE_MS);

@@ -61,7 +61,7 @@ Test(readers, r17_many_read_beside_each_other)
     cr_assert_str_eq(string(refused, "mode"), "read");
     cr_assert_eq(number(refused, "readers"), READERS, "%s", refused->body);
     for (int i = 0; i < READERS; i++)
-        expect(release(i % 2 == 0 ? agent : other, "k", tokens[i]), 204, NULL);
+        give_back(i % 2 == 0 ? agent : other, "k", tokens[i]);
     cr_assert(eventually(masters_with("lock:k") == 0));
     const struct reply *writer = acquire(other, "k", NULL);
     expect(writer, 201, NULL);
@@ -94,12 +94,12 @@ Test(readers, r18_a_writer_comes_before_later_readers)
     cr_assert(eventually(waiting_at(agents[0]) == 2 && waiting_at(agents[1]) == 1));
     for (int i = 0; i < SOME; i++) {
         cr_assert(wire_is_silent(writer));
-        expect(release(agents[i % 2], "k", tokens[i]), 204, NULL);
+        give_back(agents[i % 2], "k", tokens[i]);
     }
     const struct reply *written = wire_receive(writer, PATIENCE_MS);
     expect(written, 201, NULL);
     cr_assert(wire_is_silent(later[0]) && wire_is_silent(later[1]));
-    expect(release(agents[0], "k", token(written)), 204, NULL);
+    give_back(agents[0], "k", token(written));
     for (int i = 0; i < 2; i++) {
         const struct reply *read = wire_receive(later[i], PATIENCE_MS);
         expect(read, 201, NULL);
@@ -123,12 +123,12 @@ Test(readers, r18_a_reader_comes_before_later_writers)
     for (int i = 0; i < 4; i++)
         writers[i] = wire_request(agents[i % 2], "POST", "/locks/k?wait=60s", NULL);
     cr_assert(eventually(waiting_at(agents[0]) == 3 && waiting_at(agents[1]) == 2));
-    expect(release(agents[1], "k", token(holder)), 204, NULL);
+    give_back(agents[1], "k", token(holder));
     const struct reply *read = wire_receive(reader, PATIENCE_MS);
     expect(read, 201, NULL);
     for (int i = 0; i < 4; i++)
         cr_assert(wire_is_silent(writers[i]), "writer %d passed a reader", i);
-    expect(release(agents[0], "k", token(read)), 204, NULL);
+    give_back(agents[0], "k", token(read));
     for (int i = 0; i < 4; i++)
         wire_close(writers[i]);
     wire_close(reader);
@@ -143,7 +143,7 @@ Test(readers, r19_an_owner_who_reads_can_not_write_as_well)
     expect(read, 201, NULL);
     expect(acquire(agent, "k", "owner=0123456789abcdef"), 409, "upgrade_refused");
     expect(acquire(agent, "k", "wait=10s&owner=0123456789abcdef"), 409, "upgrade_refused");
-    expect(release(agent, "k", token(read)), 204, NULL);
+    give_back(agent, "k", token(read));
     const struct reply *written = acquire(agent, "k", "owner=0123456789abcdef");
     expect(written, 201, NULL);
     const struct reply *again = acquire(agent, "k", "mode=read&owner=0123456789abcdef");
@@ -192,9 +192,9 @@ Test(readers, one_of_several_is_watched_by_its_token)
     const int watch =
         wire_request(agent, "GET", format("/locks/k?watch&token=%s", token(two)), NULL);
     sleep_ms(200);
-    expect(release(agent, "k", token(one)), 204, NULL);
+    give_back(agent, "k", token(one));
     sleep_ms(200);
-    expect(release(agent, "k", token(two)), 204, NULL);
+    give_back(agent, "k", token(two));
     wire_close(watch);
 }
 
@@ -213,9 +213,9 @@ Test(readers, d3_a_read_is_adopted)
     expect(acquire(other, "k", NULL), 409, "lock_held");
     const struct reply *beside = acquire(other, "k", "mode=read");
     expect(beside, 201, NULL);
-    expect(release(other, "k", token(beside)), 204, NULL);
+    give_back(other, "k", token(beside));
     expect(renew(other, "k", token(read), NULL), 200, NULL);
-    expect(release(other, "k", token(read)), 204, NULL);
+    give_back(other, "k", token(read));
     cr_assert(eventually(masters_with("lock:k") == 0));
 }
 
@@ -234,7 +234,7 @@ Test(readers, d8_a_journal_keeps_reads)
     cr_assert_eq(json_array_size(member(get(agent, "/locks/k"), "holds")), 3);
     expect(acquire(agent, "k", NULL), 409, "lock_held");
     for (int i = 0; i < 3; i++)
-        expect(release(agent, "k", token(reads[i])), 204, NULL);
+        give_back(agent, "k", token(reads[i]));
     expect(acquire(agent, "k", NULL), 201, NULL);
 }
 
@@ -246,7 +246,7 @@ Test(readers, r18_many_at_one_agent_take_one_round_each_side_by_side)
     struct agent *agent = agent_start(&(struct agent_options){
         .node_timeout = "5s", .extra = "policies: [{match: '*', ttl: 30s, kind: rw}]\n"});
     int wires[READERS];
-    expect(release(agent, "k", token(acquire(agent, "k", "mode=read"))), 204, NULL);
+    give_back(agent, "k", token(acquire(agent, "k", "mode=read")));
     double before = metric(agent, "lockagent_group_rounds_total{group=\"main\"}");
     for (size_t m = 0; m < 5; m++)
         master_do(m, "CLIENT PAUSE 2000 ALL");
@@ -307,8 +307,8 @@ Test(readers, d5_masters_that_forgot_let_no_writer_in_beside_readers)
     cr_assert_eq(number(refused, "readers"), 2, "%s", refused->body);
     expect(renew(agent, "k", token(one), NULL), 200, NULL);
     expect(renew(rival, "k", token(two), NULL), 200, NULL);
-    expect(release(agent, "k", token(one)), 204, NULL);
-    expect(release(rival, "k", token(two)), 204, NULL);
+    give_back(agent, "k", token(one));
+    give_back(rival, "k", token(two));
     expect(acquire(rival, "k", "ttl=1s&wait=5s"), 201, NULL);
 }
 
@@ -365,7 +365,7 @@ static void return_after_others(const char *mode, const char *theirs, size_t cou
     sleep_ms(2500); /* beyond all that it may have owed */
     cr_assert(all_have(taken, count));
     for (size_t i = 0; i < count; i++)
-        expect(release(other, "k", taken[i]), 204, NULL);
+        give_back(other, "k", taken[i]);
     cr_assert(eventually(masters_with("lock:k") == 0));
 }
 
@@ -395,7 +395,7 @@ Test(readers, a_stuck_caller_loses_its_own)
         renewed = renew(agent, "k", stuck, NULL);
     expect(renewed, 410, "lock_lost");
     cr_assert_str_eq(string(renewed, "reason"), "stuck");
-    expect(release(agent, "k", beside), 204, NULL);
+    give_back(agent, "k", beside);
     const struct reply *refused = acquire(agent, "k", NULL);
     expect(refused, 409, "lock_held");
     cr_assert_str_eq(string(refused, "mode"), "read", "its lease runs out");

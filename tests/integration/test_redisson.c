@@ -142,7 +142,7 @@ Test(redisson, r22_each_keeps_the_other_out)
     cr_assert(java(takes, ONE, 20000)->integer > 5000, "it hears how long it has to wait");
     cr_assert_eq(java(releases, ONE, 20000)->type, REDIS_REPLY_NIL, "it is not its own");
     expect(renew(agent, "k", token(granted), NULL), 200, NULL);
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     cr_assert(java_has(takes, TWO, 20000));
     expect(acquire(agent, "k", NULL), 409, "lock_held");
 }
@@ -226,7 +226,7 @@ Test(redisson, r22_a_release_tells_java_in_its_own_words)
     redisContext *listener = listen_to(CHANNEL);
     const struct reply *granted = acquire(agent, "k", NULL);
     expect(granted, 201, NULL);
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     expect_zero(listener);
     redisFree(listener);
 }
@@ -239,7 +239,7 @@ Test(redisson, r22_names_with_braces_keep_them)
     const struct reply *granted = acquire(agent, "%7Border%7D/7", NULL);
     expect(granted, 201, NULL);
     cr_assert_eq(master_do(0, "HLEN lock:{order}/7")->integer, 2);
-    expect(release(agent, "%7Border%7D/7", token(granted)), 204, NULL);
+    give_back(agent, "%7Border%7D/7", token(granted));
     expect_zero(listener);
     master_do(0, "HSET lock:{order}/7 " ONE " 1");
     const int waiter = wire_request(agent, "POST", "/locks/%7Border%7D/7?wait=20s", NULL);
@@ -251,7 +251,7 @@ Test(redisson, r22_names_with_braces_keep_them)
     expect_zero(listener);
     const struct reply *next = wire_receive(waiter, PATIENCE_MS);
     expect(next, 201, NULL);
-    expect(release(agent, "%7Border%7D/7", token(next)), 204, NULL);
+    give_back(agent, "%7Border%7D/7", token(next));
     expect_zero(listener);
     redisFree(listener);
     wire_close(waiter);
@@ -282,7 +282,7 @@ Test(redisson, r22_a_spin_lock)
     const struct reply *granted = wire_receive(waiter, 8000);
     expect(granted, 201, NULL);
     cr_assert(!java_has(takes, ONE, 3000));
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     cr_assert(java_has(takes, ONE, 3000));
     wire_close(waiter);
 }
@@ -311,7 +311,7 @@ Test(redisson, r22_a_fenced_lock_counts_with_the_agents)
         last = number(granted, "fencing_token");
         cr_assert_eq(master_pttl(0, NUMBER), -1, "it would begin at 1 again");
         expect(renew(agent, "k", token(granted), NULL), 200, NULL);
-        expect(release(agent, "k", token(granted)), 204, NULL);
+        give_back(agent, "k", token(granted));
         const int64_t java_number = strtoll(java(takes_numbered, ONE, 20000)->str, NULL, 10);
         cr_assert_eq(java_number, last + 1);
         last = java_number;
@@ -344,7 +344,7 @@ Test(redisson, r22_a_read_write_lock_of_that_name_is_refused)
     cr_assert(!java_has(reads, ONE, 20000));
     cr_assert(!java_has(writes, ONE, 20000));
     cr_assert_eq(master_do(0, "HLEN " LOCK)->integer, 2);
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     cr_assert(java_has(reads, ONE, 20000));
     expect(acquire(agent, "k", NULL), 409, "lock_held");
     master_do(0, "DEL " LOCK);
@@ -361,7 +361,7 @@ Test(redisson, r22_a_redlock_over_the_same_masters)
     expect(granted, 201, NULL);
     for (size_t i = 0; i < 3; i++)
         cr_assert_eq(java_at(i, takes, ONE, 20000)->type, REDIS_REPLY_INTEGER);
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     for (size_t i = 0; i < 3; i++)
         cr_assert(eventually(java_at(i, takes, ONE, 20000)->type == REDIS_REPLY_NIL));
     expect(acquire(agent, "k", NULL), 409, "lock_held");
@@ -390,7 +390,7 @@ Test(redisson, r22_a_look_knows_the_holder)
         cr_assert_gt(number(seen, "remaining_ttl_ms"), 0, "%s", seen->body);
         cr_assert(strstr(seen->body, "foreign") == NULL, "%s", seen->body);
     }
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     cr_assert_str_eq(key_state(other, "k"), "free");
     cr_assert(java_has(takes, ONE, 20000));
     const struct reply *seen = get(other, "/locks/k");
@@ -422,7 +422,7 @@ Test(redisson, r22_an_adoption_says_that_it_does_not_know)
     cr_assert_str_eq(string(adopted, "continuous"), "unknown");
     cr_assert_eq(master_do(0, "HLEN " LOCK)->integer, 2);
     expect(acquire(other, "k", NULL), 409, "lock_held");
-    expect(release(other, "k", token(granted)), 204, NULL);
+    give_back(other, "k", token(granted));
     cr_assert_eq(master_do(0, "EXISTS " LOCK)->integer, 0);
 }
 
@@ -460,7 +460,7 @@ Test(redisson, r9_all_who_wait_come_to_their_turn)
                 continue;
             const struct reply *granted = wire_receive(wires[i], PATIENCE_MS);
             expect(granted, 201, NULL);
-            expect(release(agents[i % 3], "k", token(granted)), 204, NULL);
+            give_back(agents[i % 3], "k", token(granted));
             wire_close(wires[i]);
             wires[i] = -1;
             served++;
@@ -481,7 +481,7 @@ Test(redisson, a4_the_other_format_keeps_off)
     expect(granted, 201, NULL);
     expect(acquire(plain, "k", NULL), 409, "lock_held");
     cr_assert(eventually(agent_logged(plain, NULL, "key") > 0));
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     granted = acquire(plain, "k", NULL);
     expect(granted, 201, NULL);
     expect(acquire(agent, "k", NULL), 409, "lock_held");

@@ -40,10 +40,10 @@ Test(reentrant, the_same_owner_has_it_again)
     expect(acquire(agent, "r/k", "ttl=30s"), 409, "lock_held");
     expect(acquire(other, "r/k", "ttl=30s&" MINE), 409, "lock_held"); /* at this agent only */
     cr_assert_eq(number(get(agent, "/locks/r/k"), "hold.count"), 2);
-    expect(release(agent, "r/k", token(first)), 204, NULL);
+    give_back(agent, "r/k", token(first));
     cr_assert(held_here(agent, "r/k"));
     expect(acquire(agent, "r/k", "ttl=30s&" THEIRS), 409, "lock_held");
-    expect(release(agent, "r/k", token(first)), 204, NULL);
+    give_back(agent, "r/k", token(first));
     expect(acquire(agent, "r/k", "ttl=30s&" THEIRS), 201, NULL);
 }
 
@@ -95,7 +95,7 @@ Test(reentrant, a_lost_lock_stays_taken_for_its_delay)
     expect(next, 201, NULL);
     cr_assert_geq(boottime_ms(), until + 2900, "taken over before the delay was over");
     /* A release needs no delay. */
-    expect(release(agent, "slow/k", token(next)), 204, NULL);
+    give_back(agent, "slow/k", token(next));
     cr_assert(eventually_within(1000, masters_with("lock:slow/k") == 0));
     const struct reply *refused = acquire(agent, "slow/k", "ttl=58s");
     expect(refused, 400, "bad_request");

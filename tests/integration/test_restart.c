@@ -160,6 +160,7 @@ Test(restart, a_holder_releases_while_the_agent_drains)
     cr_assert(eventually(get(agent, "/readyz")->status == 503));
     const struct reply *refused = acquire(agent, "other", "ttl=5s");
     expect(refused, 503, "draining");
+    cr_assert_eq(number(refused, "retry_after_ms"), 1000);
     cr_assert_not_null(header(refused, "Retry-After"));
     expect(renew(agent, "k", token(granted), NULL), 200, NULL);
     expect(release(agent, "k", token(granted)), 204, NULL);

@@ -43,6 +43,9 @@ Test(run, wrong_usage)
     expect_code(run("--", "true"), 125, "key");
     expect_code(run("a//b", "--", "true"), 125, "double /");
     expect_code(run("-w", "5", "k", "--", "true"), 125, "--wait");
+    expect_code(run("-t", "2h", "k", "--", "true"), 125, "allowed: 1s to 1h, as 30s");
+    expect_code(run("-t", "500ms", "k", "--", "true"), 125, "allowed: 1s to 1h, as 30s");
+    expect_code(run("-w", "5", "k", "--", "true"), 125, "allowed: 0s to 87600h, as 30s");
     expect_code(run("-E", "256", "k", "--", "true"), 125, "0 to 255");
     expect_code(run("--on-lost", "panic", "k", "--", "true"), 125, "term, kill, ignore");
     expect_code(run("-l", repeat("x", 65), "k", "--", "true"), 125, "--label");
@@ -51,6 +54,15 @@ Test(run, wrong_usage)
     const struct outcome help = run("--help");
     expect_code(help, 0, "");
     cr_assert_not_null(strstr(help.out, "--on-lost"));
+}
+
+/* A lease that callers renew may be shorter than one that the watchdog renews. */
+Test(run, a_short_lease_of_a_policy_is_raised)
+{
+    struct agent_options options = running_options;
+    options.extra = "policies: [{match: 'short', ttl: 900ms, renew: caller}]\n";
+    config = agent_config(&options);
+    expect_code(run("short", "--", "true"), 0, "");
 }
 
 /* The command learns its lock, and nothing of how the masters are reached. */
@@ -221,6 +233,19 @@ Test(run, held_to_the_end)
     expect_code(run("-t", "1s", "--max-hold", "1500ms", "k", "--", "sleep", "60"), 75, "max_hold");
 }
 
+/* R7: the lost margin of the default ttl is 3 s, and longer than such a hold. */
+Test(run, a_max_hold_that_is_much_shorter_than_the_ttl)
+{
+    const int64_t began = boottime_ms();
+    const struct outcome outcome =
+        run("--max-hold", "2s", "k", "--", "sh", "-c", "echo on; exec sleep 60");
+    const int64_t took_ms = boottime_ms() - began;
+    expect_code(outcome, 75, "max_hold");
+    cr_assert_str_eq(outcome.out, "on\n");
+    cr_assert_geq(took_ms, 1700, "%lld", (long long)took_ms);
+    cr_assert_leq(took_ms, 8000, "%lld", (long long)took_ms);
+}
+
 Test(run, signals_reach_the_command)
 {
     static const struct {
@@ -272,8 +297,17 @@ Test(run, signals_end_the_wait)
         cr_assert_str_empty(outcome.out);
     }
     cr_assert_str_eq(master_get(0, "lock:k"), stored, "the holder's key is left alone");
+    /* A terminal that is resized, and a process that goes on, end nothing. */
+    const struct running waiter = start("k", "--", "echo", "mine");
+    cr_assert(eventually(catches(waiter.pid, SIGWINCH) && catches(waiter.pid, SIGCONT)));
+    kill(waiter.pid, SIGWINCH);
+    kill(waiter.pid, SIGCONT);
+    sleep_ms(200);
     kill(holder.pid, SIGTERM);
     end(&holder);
+    const struct outcome outcome = end(&waiter);
+    expect_code(outcome, 0, "");
+    cr_assert_str_eq(outcome.out, "mine\n");
 }
 
 /* R5: a wait that ends in the middle of an attempt takes back what that attempt has been

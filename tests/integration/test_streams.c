@@ -66,7 +66,7 @@ Test(streams, a_watcher_hears_renewals_and_the_release)
         cr_assert_leq(boottime_ms(), until);
     }
     cr_assert_eq(metric(agent, "lockagent_streams"), 2);
-    expect(release(agent, "a/k", token(granted)), 204, NULL);
+    give_back(agent, "a/k", token(granted));
     cr_assert_str_eq(lines_text(skip_renewals(watch), "event"), "released");
     cr_assert(lines_over(watch), "%s", watch->bytes);
     expect_event(second, "held");
@@ -251,7 +251,7 @@ Test(streams, a_bound_hold_is_renewed_and_can_be_deleted)
     cr_assert(held_here(agent, "k"));
     expect(renew(agent, "k", its_token, NULL), 200, NULL);
     expect_event(bound, "renewed");
-    expect(release(agent, "k", its_token), 204, NULL);
+    give_back(agent, "k", its_token);
     cr_assert_str_eq(lines_text(skip_renewals(bound), "event"), "released");
     cr_assert(lines_over(bound));
     const struct reply *again = acquire(agent, "k", "ttl=30s");
@@ -291,7 +291,7 @@ Test(streams, bound_callers_that_wait)
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 2));
     wire_close(gone->wire);
     cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
     grant_of(stays);
     wire_close(stays->wire);
     cr_assert(eventually_within(1000, masters_with("lock:k") == 0));
@@ -404,7 +404,7 @@ Test(streams, some_connections_are_left)
     wire_close(waiters[0]);
     cr_assert(eventually(metric(agent, "lockagent_streams") == HALF - 1));
     expect(acquire(agent, "k", "wait=1s"), 409, "wait_timeout");
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
     for (int i = 1; i < ROOM; i++)
         wire_close(waiters[i]);
 }

@@ -145,8 +145,24 @@ static bool is_in_days(double at_s, double days)
     return off_s > -120 && off_s < 120;
 }
 
-/* Metrics show both ends: that of each master's chain, which here ends with its authority, and that
- * of the agent's own certificate, also when its file is replaced while the connections stay. */
+static const char *labels_of(size_t master)
+{
+    return format("group=\"main\",master=\"%s\"", strstr(master_url(master), "://") + 3);
+}
+
+/* The master's chain ends with the first of its certificates: here with the authority's. */
+Test(tls, the_end_of_an_authority)
+{
+    authority("ca"); /* For 2 days. */
+    certificate("master", "ca", "IP:127.0.0.1", 9);
+    masters_start_over_tls(1, "no");
+    struct agent *agent =
+        agent_start(&(struct agent_options){.group = format(OF_CA, world_path("ca.pem"))});
+    cr_assert(is_in_days(ends(agent, "master", labels_of(0)), 2));
+}
+
+/* Metrics show both ends: that of each master's chain, and that of the agent's own certificate. The
+ * latter also when its file is replaced while the connections stay. */
 Test(tls, ends_of_certificates)
 {
     authority("ca"); /* For 2 days. */
@@ -155,11 +171,8 @@ Test(tls, ends_of_certificates)
     const char *group = format(WITH_CERTIFICATE, world_path("ca.pem"),
                                certificate("client", "ca", "DNS:agent", 9), key_of("client"));
     struct agent *agent = agent_start(&(struct agent_options){.group = group});
-    for (size_t i = 0; i < 3; i++) {
-        const char *labels =
-            format("group=\"main\",master=\"%s\"", strstr(master_url(i), "://") + 3);
-        cr_assert(is_in_days(ends(agent, "master", labels), 1), "%s", labels);
-    }
+    for (size_t i = 0; i < 3; i++)
+        cr_assert(is_in_days(ends(agent, "master", labels_of(i)), 1), "%s", labels_of(i));
     cr_assert(eventually(is_in_days(ends(agent, "client", "group=\"main\""), 9)));
     certificate("client", "ca", "DNS:agent", 30);
     cr_assert(eventually_within(15000, is_in_days(ends(agent, "client", "group=\"main\""), 30)));
@@ -314,7 +327,9 @@ static void flooded(enum flood flood)
     sleep_ms(6000);
     cr_assert_gt(tls_flood_records(), sent + 1000, "it floods");
     for (size_t i = 0; i < HOLDS; i++)
-        expect(release(agent, format("k%zu", i), token(granted[i])), 204, NULL);
+        give_back(agent, format("k%zu", i), token(granted[i]));
+    cr_assert(eventually(metric(agent, "lockagent_locks_tracked") == 0));
+    cr_assert_eq(agent_logged(agent, "lock lost", ""), 0u, "%s", read_whole_file(agent->log));
     tls_flood_stop();
 }
 

@@ -52,12 +52,12 @@ Test(wait, a_release_lets_the_waiter_in)
         const int waiter = wire_request(agents[i], "POST", "/locks/k?ttl=60s&wait=60s", NULL);
         sleep_ms(700);
         cr_assert(wire_is_silent(waiter));
-        expect(release(mine, "k", token(granted)), 204, NULL);
+        give_back(mine, "k", token(granted));
         const struct reply *heir = wire_receive(waiter, 5000);
         expect(heir, 201, NULL);
         cr_assert_geq(number(heir, "waited_ms"), 600);
         cr_assert_gt(number(heir, "fencing_token"), number(granted, "fencing_token"));
-        expect(release(agents[i], "k", token(heir)), 204, NULL);
+        give_back(agents[i], "k", token(heir));
         wire_close(waiter);
     }
 }
@@ -77,14 +77,14 @@ Test(wait, first_come_first_served)
     }
     expect(acquire(agent, "another", "ttl=20s"), 201, NULL);
     for (int i = 0; i < WAITERS; i++) {
-        expect(release(agent, "k", token(holder)), 204, NULL);
+        give_back(agent, "k", token(holder));
         holder = wire_receive(waiters[i], PATIENCE_MS);
         expect(holder, 201, NULL);
         for (int later = i + 1; later < WAITERS; later++)
             cr_assert(wire_is_silent(waiters[later]), "%d overtook %d", later, i);
         wire_close(waiters[i]);
     }
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
 }
 
 /* A caller that goes away while it waits is never granted the lock, and leaves nothing on any
@@ -105,11 +105,11 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
         wire_close(gone);
         cr_assert(eventually(waiting_at(agent) == 1), "the disconnect was not seen");
         best = least(best, boottime_ms() - before);
-        expect(release(agent, "k", token(holder)), 204, NULL);
+        give_back(agent, "k", token(holder));
         const struct reply *next = wire_receive(stays, PATIENCE_MS);
         expect(next, 201, NULL);
         wire_close(stays);
-        expect(release(agent, "k", token(next)), 204, NULL);
+        give_back(agent, "k", token(next));
         cr_assert(eventually(masters_with("lock:k") == 0));
     }
     cr_assert_lt(best, 100, "it waited in the queue for %lld ms more", (long long)best);
@@ -118,7 +118,7 @@ Test(wait, a_caller_that_goes_away_is_never_granted)
     const int gone = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
     cr_assert(eventually(waiting_at(agent) == 1));
     wire_close(gone);
-    expect(release(agent, "k", token(holder)), 204, NULL);
+    give_back(agent, "k", token(holder));
     for (int i = 0; i < 20; i++) {
         sleep_ms(50);
         const struct reply *seen = get(agent, "/locks/k");
@@ -169,7 +169,7 @@ Test(wait, a_half_closed_caller)
     const struct reply *reply = wire_receive(wire, 5000);
     wire_close(wire);
     if (reply->status == 201)
-        expect(release(agent, "k", token(reply)), 204, NULL);
+        give_back(agent, "k", token(reply));
     cr_assert(eventually(masters_with("lock:k") == 0), "status %ld, but a key is left",
               reply->status);
 }
