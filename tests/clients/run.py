@@ -214,9 +214,13 @@ CASES = (
 )
 
 
-def begin_at(callers, agent, case):
-    """(caller, process, its output so far) of each, when all are granted."""
+def begin_at(stage, callers, agent, case):
+    """(caller, process, its output so far) of each. All are granted at the same time."""
+    holders = {key: stage.holder(key, renew="agent") for key in (c.key(case) for c in callers)}
     begun = [(caller, *caller.begin(agent, caller.key(case))) for caller in callers]
+    await_sight("all wait", lambda: stage.metric(agent, "lockagent_waiters") == len(callers))
+    for key, holder in holders.items():
+        see("it is released", holder.delete(key) in RELEASED)
     for caller, _, said in begun:
         caller.await_grant(said)
     return begun
@@ -259,19 +263,15 @@ def main():
 
         with concurrent.futures.ThreadPoolExecutor() as pool:
             results = [each for sound in pool.map(play, callers) for each in sound]
-        # A client works for 6 s. An agent must be stopped for that long before the first one is
-        # done.
-        slow_to_start = [caller for caller in callers if caller.language == "java"]
-        quick_to_start = [caller for caller in callers if caller.language != "java"]
+        # A client works for 6 s, and its agent is ended before the first one is done.
         for agent, case, number in ((1, "killed", signal.SIGKILL), (2, "stopped", signal.SIGSTOP)):
-            for some in (slow_to_start, quick_to_start) if case == "stopped" else (callers,):
-                begun = begin_at(some, agent, case)
-                stage.signal(f"agent{agent}", number)
-                for caller, process, said in begun:
-                    end = functools.partial(caller.await_end, process, said, "lost", 1)
-                    results.append(report(f"{caller.language}: its agent is {case}", end))
-                if case == "stopped":
-                    stage.signal(f"agent{agent}", signal.SIGCONT)
+            begun = begin_at(stage, callers, agent, case)
+            stage.signal(f"agent{agent}", number)
+            for caller, process, said in begun:
+                end = functools.partial(caller.await_end, process, said, "lost", 1)
+                results.append(report(f"{caller.language}: its agent is {case}", end))
+            if case == "stopped":
+                stage.signal(f"agent{agent}", signal.SIGCONT)
     passed = sum(results)
     print(f"{passed} passed, {len(results) - passed} failed")
     return 0 if passed and passed == len(results) else 1

@@ -108,6 +108,18 @@ minimal_image_loads_openssl() { # minimal_image_loads_openssl IMAGE
             --set 'redis.groups.main.masters=rediss://master' 2>&1)"
 }
 
+# A file that is there and cannot be read is not passed over for the environment alone.
+minimal_image_says_what_it_cannot_read() { # minimal_image_says_what_it_cannot_read IMAGE
+    local unreadable
+    unreadable=$(mktemp)
+    chmod 000 "$unreadable"
+    expect "minimal: an unreadable default file" \
+        "/etc/lockagent/lockagent.yaml: cannot be opened: Permission denied" \
+        "$(docker run --rm -v "$unreadable:/etc/lockagent/lockagent.yaml:ro" \
+            -e LOCKAGENT_REDIS_GROUPS_MAIN_MASTERS=redis://master "$1" --print-config 2>&1)"
+    rm -f "$unreadable"
+}
+
 from_minimal() { # from_minimal CURL-ARGUMENT...: as a container of the same pod
     docker run --rm --network "container:$minimal_agent" --entrypoint curl \
         "$(docker inspect --format '{{.Image}}' "$(compose ps -q app)")" \

@@ -140,6 +140,7 @@ quietly "build, minimal" docker build -q --target minimal -t "$project-minimal" 
 images_say_what_they_are "$agent_image" "$project-minimal"
 minimal_image_has_nothing_else "$project-minimal"
 minimal_image_loads_openssl "$project-minimal"
+minimal_image_says_what_it_cannot_read "$project-minimal"
 minimal_image_locks "$project-minimal"
 
 metrics=$(curl -s -m 5 "http://$(compose port lockagent 9090)/metrics")

@@ -27,6 +27,7 @@ from means import Failure, Skipped
 from world import World
 
 WARM_S = 0.7
+KINDS_S = 2.5  # after the fault, for holds of each kind beside others
 ROUND_US = 100000  # an acquire, from its number to its answer: twice the node_timeout at the most
 SHARE_WANTED = 0.999  # of the acquires of uncontended keys, with two of five masters gone
 COLUMNS = (
@@ -110,7 +111,7 @@ def play(build, fault, seed):
             world.clear_weather()
             world.mark("heal", agents=list(range(world.agents)), within_ms=fault.within_ms)
             world.await_grants(fault.within_ms)
-            time.sleep(0.3)
+            time.sleep(KINDS_S if world.kinds else 0.3)
             world.stop_callers()
             if fault.orphans:
                 world.look_for_orphans()
