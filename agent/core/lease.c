@@ -406,6 +406,11 @@ static master_set having(const struct core *core, const struct lock *lock, struc
     return set;
 }
 
+master_set lease_having(const struct core *core, const struct lock *lock)
+{
+    return having(core, lock, core->now);
+}
+
 uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now)
 {
     master_set up = MUTANT(CONFIRMED_COUNTS_DOWN) ? UINT16_MAX : core->groups[lock->group].up;

@@ -56,10 +56,24 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     debt_settled(core, lock);
 }
 
+/* Returns the verdict on a release that a holder asked for. A master that has no key counts, but
+ * another agent may have adopted the hold, and may repair that key by an earlier proof (R7). So a
+ * quorum must have deleted the key, or all masters have answered (R6). */
+static enum verdict verdict_on_known(const struct lock *lock)
+{
+    enum verdict verdict = round_verdict(&lock->round);
+    bool is_deleted = set_size(lock->pending->deleted & lock->round.yes) >= lock->quorum,
+         is_everywhere = lock->round.yes == set_first(lock->round.total);
+    if (verdict != VERDICT_WON || !lock->given_back || is_deleted || is_everywhere ||
+        MUTANT(ABSENT_IS_RELEASED))
+        return verdict;
+    return round_pending(&lock->round) != 0 ? VERDICT_OPEN : VERDICT_LOST;
+}
+
 static void decide_release(struct core *core, struct lock *lock)
 {
     enum verdict verdict =
-        lock->stranger ? round_verdict_on_token(&lock->round) : round_verdict(&lock->round);
+        lock->stranger ? round_verdict_on_token(&lock->round) : verdict_on_known(lock);
     if (verdict != VERDICT_OPEN)
         release_decided(core, lock, verdict);
 }
@@ -109,7 +123,9 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
     struct core_request *next_holder = may_hand_over ? wake_next_holder(core, key) : NULL;
     lock->renewing = lock->claiming = false;
     lock->given_back = asked;
+    master_set had = lease_having(core, lock);
     lock_set_state(core, lock, LOCK_RELEASING);
+    lock->pending->had = had;
     outbox_hold(core, lock);
     if (request != NULL) {
         request->state = REQUEST_RELEASING;
@@ -144,7 +160,10 @@ void release_inherited(struct core *core, const struct lock *next_holder,
         released.vote = VOTE_ABSENT;
     if (reply->vote == VOTE_UNREPLICATED) /* The token is gone, even if replicas have it (R21). */
         released.vote = VOTE_YES;
-    if (released.vote == VOTE_YES && reply->occupant.left_ms > 0 && lock->given_back)
+    bool is_handed = released.vote == VOTE_YES;
+    if (is_handed && !set_has(lock->pending->had, reply->master))
+        released.vote = VOTE_ABSENT; /* The reply does not say whether the token was there. */
+    if (is_handed && reply->occupant.left_ms > 0 && lock->given_back)
         released.vote = VOTE_GUARDED; /* Another agent may still have the token (D3.4). */
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;
@@ -190,6 +209,9 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
          may_be_right = is_other && (!lock->stranger || is_open || lock->pending->is_proved);
     if (is_definite(reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
+    bool had = set_has(lock->pending->had, reply->master); /* Its lease has not run out. */
+    if (reply->vote == VOTE_YES || (had && is_definite(reply->vote)))
+        lock->pending->deleted |= set_of(reply->master);
     if (reply->vote == VOTE_MOVED)
         lock->moved |= set_of(reply->master);
     if (reply->vote == VOTE_UNKNOWN)

@@ -215,6 +215,9 @@ struct pending_operation {
     master_set misnumbered; /* The same: masters that have the token with another number. */
     bool is_proved;         /* RELEASING, ENDED, of an unknown token: a quorum had exactly the
                              * token. */
+    /* RELEASING, ENDED: masters that had the key when the release began, as far as this agent knew,
+     * and masters that have deleted it (R6). */
+    master_set had, deleted;
     /* RELEASING, ENDED: masters that may still run a release whose connection has ended (R5). */
     master_set doubtful;
     bool untold; /* RELEASING, ENDED: native commands may have deleted its keys and told no waiter

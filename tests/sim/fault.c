@@ -192,6 +192,26 @@ void fault_plan_in_turn(struct world *w)
     w->options.chaos_us = at;
 }
 
+/* Plans for each agent that one master after another is out of its reach for longer than a lease.
+ * So agents learn at different times that a release has deleted a key (R7). */
+void fault_plan_apart(struct world *w)
+{
+    const struct options *o = &w->options;
+    int64_t ttl_us = (int64_t)o->ttl_ms_max * 1000;
+    for (uint8_t a = 0; a < o->agents; a++) {
+        int64_t at = prng_between(&w->faults, 0, 2 * ttl_us);
+        while (at < o->chaos_us) {
+            struct fault *fault = world_allocate(w, sizeof *fault);
+            *fault = (struct fault){.kind = FAULT_ISOLATION, .out = true, .back = true};
+            fault->agents = (uint16_t)(1u << a);
+            fault->masters = (uint16_t)(1u << prng_below(&w->faults, o->masters));
+            fault->us = prng_between(&w->faults, ttl_us, 2 * ttl_us);
+            world_plan_in(w, at, (struct happening){.kind = HAPPEN_FAULT, .what = fault});
+            at += fault->us + prng_between(&w->faults, 0, ttl_us);
+        }
+    }
+}
+
 static int64_t later(int64_t a, int64_t b)
 {
     return a > b ? a : b;

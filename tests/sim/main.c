@@ -110,6 +110,15 @@ static const struct minimum exercised_in_turn[] = {
     {"repaired keys", offsetof(struct figures, repairs), 2000},
 };
 
+/* Minima if agents are cut off from single masters, and there is no other fault. */
+static const struct minimum exercised_apart[] = {
+    {"grants", offsetof(struct figures, grants), 15000},
+    {"renewals", offsetof(struct figures, renewals), 12000},
+    {"renewal rounds that failed", offsetof(struct figures, renewal_failures), 1000},
+    {"repaired keys", offsetof(struct figures, repairs), 700},
+    {"releases with a master unreachable", offsetof(struct figures, releases_partial), 3000},
+};
+
 /* Minima if few rounds may be in flight (R16). */
 static const struct minimum exercised_few_rounds[] = {
     {"grants", offsetof(struct figures, grants), 5000},
@@ -301,6 +310,9 @@ static unsigned print_figures(uint64_t runs, double seconds)
     if (world.switches.in_turn)
         return print_some(exercised_in_turn, sizeof exercised_in_turn / sizeof exercised_in_turn[0],
                           runs, 100);
+    if (world.switches.apart)
+        return print_some(exercised_apart, sizeof exercised_apart / sizeof exercised_apart[0], runs,
+                          100);
     if (world.switches.many_wait && !world.switches.semaphores) /* A slot is no agent's turn. */
         return print_turns(runs);
     if (world.switches.clocks)
@@ -426,6 +438,8 @@ static int usage(void)
         "           --in-turn                  nothing fails but that each master is away once, "
         "for longer than a "
         "lease\n"
+        "           --apart                    nothing fails but that each agent is cut off from "
+        "single masters, for longer than a lease\n"
         "           --few-rounds               so few rounds may be in flight that most of them "
         "wait "
         "for a place\n"

@@ -54,7 +54,7 @@ enum {
     SIM_OPEN_WINDOWS = 256, /* unexpired windows of one key */
 #endif
     SIM_REPLICAS = 3, /* replicas of a single master */
-    SIM_THEMES = 18,
+    SIM_THEMES = 19,
     SIM_GROUPS = 3, /* groups of the same masters under other names */
     /* Policies have the same terms, except for terms that a reload changes; or each key has its
      * own. */
@@ -125,6 +125,9 @@ struct switches {
     bool neighbours;
     /* nothing fails but this: each master is away once for longer than a lease, one at a time */
     bool in_turn;
+    /* nothing fails but this: each agent is cut off from one master after another, for longer than
+     * a lease */
+    bool apart;
     bool followers;  /* Each agent follows each key (D3.8). */
     bool compares;   /* Masters can compare and delete (R24). */
     bool few_rounds; /* So few rounds may be in flight that most of them wait (R16). */

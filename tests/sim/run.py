@@ -32,6 +32,7 @@ THEMES = (
     ("semaphores", ["--semaphores"], 1 / 20),
     ("locks shared with Java", ["--redisson"], 1 / 20),
     ("masters away in turn", ["--in-turn"], 1 / 20),
+    ("agents cut off from single masters", ["--apart", "--roaming"], 1 / 20),
     ("a single master with replicas", ["--replicas"], 1 / 40),
     ("few rounds in flight", ["--few-rounds"], 1 / 40),
     ("clocks that step", ["--clocks"], 1 / 20),

@@ -32,6 +32,8 @@ static const struct theme themes[] = {
     THEME("--many-wait", many_wait, 6),
     THEME("--in-turn", in_turn, 4),
     THEME("--wild-numbers", wild, 15),
+    /* Nothing else fails, so it would hide the findings of other themes. */
+    THEME("--apart", apart, 0),
     /* Breaks A1 and A3, so a seed never draws it. */
     THEME("--clocks", clocks, 0),
     /* For second phases, of which other themes have few. */
@@ -78,6 +80,10 @@ static const struct exclusion {
     {"--few-rounds", "--many-wait", "two agents, or three"},
     {"--replicas", "--operator", "a single master that forgets brings an unlocked hold back"},
     {"--in-turn", "--operator", "a hold that is unlocked is not kept"},
+    {"--replicas", "--apart", "an agent that is cut off from a single master has none"},
+    {"--in-turn", "--apart", "both plan all faults"},
+    {"--apart", "--clocks", "both plan all faults"},
+    {"--apart", "--many-wait", "both plan all faults"},
     {"--clocks", "--redisson", "Java notices no clock that jumps"},
     {"--clocks", "--replicas", "a promoted master waits by its clock, which jumps"},
     {"--clocks", "--kinds", "a key may be shared with Java, which notices no clock that jumps"},

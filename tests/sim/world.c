@@ -501,6 +501,13 @@ static void adapt_options(struct world *w)
             0) /* a policy's ttl is no measure of a hold's: each caller names its own */
             o->ttl_ms = LONG_TTLS * o->ttl_ms_max;
     }
+    if (w->switches.apart) {
+        calm_down(o);
+        o->agents = o->agents < 3 ? 3 : o->agents;
+        o->masters = 3;
+        o->think_us_max *= 4; /* Holds last for longer than a cut. */
+        o->chaos_us *= 2;
+    }
     if (w->switches.clocks)
         shake_clocks(w);
     if (w->switches.few_rounds)
@@ -582,6 +589,8 @@ static void set_up(struct world *w, uint64_t seed)
     operator_start(w);
     if (w->switches.in_turn)
         fault_plan_in_turn(w);
+    if (w->switches.apart)
+        fault_plan_apart(w);
     if (w->switches.wild)
         fault_plan_wild(w);
     if (w->switches.neighbours)

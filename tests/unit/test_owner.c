@@ -468,6 +468,75 @@ Test(owner, d3_a_hand_over_that_too_few_replicas_have_tells_a_delete_no_more)
     expect_send(OP_RELEASE, 0x01);
 }
 
+/* Begins with a hold of "k" of which this agent knows that masters 0, 1 and 2 have it. */
+static struct token begin_with_three(void)
+{
+    prepare(5);
+    rig.policy.handover_max = 5;
+    begin();
+    acquire(30, "k");
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, 0x07, VOTE_YES), reply(OP_ACQUIRE, 0x18, VOTE_UNKNOWN);
+    expect_answer(30, ANSWER_GRANTED);
+    return rig.answer.hold.token;
+}
+
+/* R6, R7: another agent may have adopted the hold, and may repair a missing key. So a master
+ * without the key confirms a release only if all others have answered. */
+Test(owner, r6_a_missing_key_confirms_no_release_while_others_may_have_it)
+{
+    struct token token = begin_with_three();
+    release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_YES), reply(OP_RELEASE, 0x18, VOTE_ABSENT);
+    expect_nothing(); /* Two have deleted it. */
+    at_ms(1000);
+    expect_answer(1, ANSWER_RELEASE_PENDING);
+    expect_send(OP_RELEASE, 0x04);
+    cr_assert(core_owes_quorum(rig.core));
+    reply(OP_RELEASE, 0x04, VOTE_YES);
+    cr_assert_not(core_owes_quorum(rig.core));
+}
+
+Test(owner, r6_a_master_that_has_not_answered_may_have_it)
+{
+    struct token token = begin_with_three();
+    release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_YES), reply(OP_RELEASE, 0x08, VOTE_ABSENT);
+    reply(OP_RELEASE, 0x04, VOTE_UNKNOWN);
+    expect_nothing();
+    reply(OP_RELEASE, 0x10, VOTE_TAKEN);
+    expect_answer(1, ANSWER_RELEASE_PENDING);
+}
+
+/* R6: a key whose lease still runs can only have been deleted, by this release or another one. */
+Test(owner, r6_a_key_that_was_there_and_is_gone_was_deleted)
+{
+    struct token token = begin_with_three();
+    release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x03, VOTE_YES), reply(OP_RELEASE, 0x18, VOTE_ABSENT);
+    expect_nothing();
+    reply(OP_RELEASE, 0x04, VOTE_ABSENT);
+    expect_answer(1, ANSWER_RELEASED);
+}
+
+/* R9: a hand-over does not say whether the token was there. */
+Test(owner, r6_a_hand_over_counts_masters_that_had_the_key)
+{
+    struct token token = begin_with_three();
+    acquire_as(2, "k", .wait_ms = 60000);
+    release(3, "k", token);
+    expect_send(OP_HANDOVER, ALL);
+    struct event_reply handed = {.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence};
+    reply_with(OP_HANDOVER, 0x1b, handed);
+    expect_nothing();
+    reply_with(OP_HANDOVER, 0x04, handed);
+    expect_answer(3, ANSWER_RELEASED);
+    expect_answer(2, ANSWER_GRANTED);
+}
+
 /* R9, D3.3: masters store the name of this agent as an adopter. A hand-over that compared its other
  * name would take no key, and none would be released. */
 Test(owner, r9_a_hand_over_of_what_was_adopted_back_compares_the_adopters_name)
