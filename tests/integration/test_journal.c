@@ -251,7 +251,7 @@ Test(journal, a_reload_of_fencing_keeps_the_holds)
     static const char *const before[] = {"on", "off"}, *const after[] = {"off", "on"};
     for (size_t i = 0; i < 2; i++) {
         struct agent *agent = keeper_of(format("fencing: %s", before[i]));
-        const struct reply *granted = acquire(agent, "k", "ttl=1s&renew=agent&wait=10s");
+        const struct reply *granted = acquire(agent, "k", "ttl=3s&renew=agent&wait=10s");
         expect(granted, 201, NULL);
         char *changed = format("%s", read_whole_file(agent->config));
         char *at = strstr(changed, "fencing: ");
@@ -262,7 +262,7 @@ Test(journal, a_reload_of_fencing_keeps_the_holds)
         kill_and_restart(agent, 0);
         cr_assert(held_here(agent, "k"), "%s, then %s", before[i], after[i]);
         cr_assert_eq(metric(agent, "lockagent_journal_holds_total{outcome=\"resumed\"}"), 1);
-        sleep_ms(1500);
+        sleep_ms(3500);
         cr_assert(held_here(agent, "k"), "it is renewed");
         cr_assert_eq(held_by("k", token(granted)), 3u);
         expect(release(agent, "k", token(granted)), 204, NULL);
