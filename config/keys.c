@@ -171,7 +171,8 @@ const struct config_key config_keys[] = {
      POLICY(core.reentrant), .preset = "off",
      .prose = "A caller that holds a lock and asks this agent for it again with the same "
               "`owner`, a secret of its own, gets it once more, with the same token; it is free "
-              "after as many releases. After a reload to off nobody enters again, also no holder."},
+              "after as many releases. After a reload to off no caller enters again, not even a "
+              "holder."},
     {.path = "policies[].lock_delay", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.lock_delay_ms), .preset = "0ms", .min = 0, .max = TTL_MS_MAX,
      .prose = "Masters keep a key longer than its ttl by this time. When a holder is lost without "

@@ -112,8 +112,8 @@ if missing and marker then
     if mode == 'adopt' and replies[1] == -1 and not counts then replies[1] = {'guarded', 0} end
     local epoch = redis.pcall('HGET', marker, 'epoch')
     -- It is rare, so it is not among the KEYS of each renewal.
-    local stands = redis.pcall('GET', 'lockagent:votes')
-    local followed = type(stands) == 'string' and has_followed(stands)
+    local stored = redis.pcall('GET', 'lockagent:votes')
+    local followed = type(stored) == 'string' and has_followed(stored)
     replies[#replies + 1] = not followed and type(epoch) == 'string' and epoch or ''
 end
 return replies
