@@ -112,9 +112,10 @@ static void idle_give_way(struct agent *agent, bool silent)
         wire_close(fresh);
     }
     /* The oldest go first; the youngest are still there. The admin listener closes the youngest
-     * with its answer instead. */
+     * with its answer instead, unless older ones are late. */
     const bool is_admin = agent->port == agent->admin_port;
-    cr_assert(!wire_is_silent(idle[silent || !is_admin ? 0 : WORKERS - 1]));
+    cr_assert(eventually(!wire_is_silent(idle[0]) ||
+                         (is_admin && !silent && !wire_is_silent(idle[WORKERS - 1]))));
     if (!silent && !is_admin) {
         cr_assert(wire_is_silent(idle[WORKERS - 1]));
         wire_say(idle[WORKERS - 1], "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
