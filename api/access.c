@@ -12,6 +12,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
+#include "agent/base/file.h"
 #include "agent/log.h"
 
 enum { LOOK_MS = 1000 }; /* Shortest time between two checks of the token's file. */
@@ -52,17 +53,6 @@ bool api_reads_token(const struct config *config, char *error, size_t error_size
     return read;
 }
 
-static bool same_time(struct timespec a, struct timespec b)
-{
-    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_ino == b->st_ino && a->st_dev == b->st_dev && a->st_size == b->st_size &&
-           same_time(a->st_mtim, b->st_mtim) && same_time(a->st_ctim, b->st_ctim);
-}
-
 static void look_at_secret(struct api *api)
 {
     char error[CONFIG_TEXT + 64];
@@ -71,8 +61,8 @@ static void look_at_secret(struct api *api)
     if (now_ms - api->secret_looked_ms < LOOK_MS)
         return;
     api->secret_looked_ms = now_ms;
-    bool was_read = api->secret[0] != '\0',
-         same = stat(api->config->token_file, &found) == 0 && same_file(&found, &api->secret_file);
+    bool was_read = api->secret[0] != '\0', same = stat(api->config->token_file, &found) == 0 &&
+                                                   file_is_unchanged(&api->secret_file, &found);
     if (!same && !access_load_secret(api, error, sizeof(error)) && was_read)
         log_event(LOG_ERROR, "API token could not be read: no caller is let in",
                   LOG_TEXT_FIELD("error", error));

@@ -91,7 +91,9 @@ static void tell_why(const struct blocking *blocking, ssize_t count, char *why, 
 static bool begin_tls(struct blocking *blocking, const struct config_tls *config, const char *host,
                       char *why, size_t why_size)
 {
-    blocking->tls = tls_open(config, host, blocking->fd);
+    struct tls_files files = {.config = config};
+    blocking->tls = tls_open(&files, host, blocking->fd);
+    tls_files_forget(&files);
     if (blocking->tls == NULL) {
         snprintf(why, why_size, "out of memory");
         return false;

@@ -4,6 +4,8 @@
 
 #include <sys/stat.h>
 
+#include "agent/base/file.h"
+
 enum { LOOK_TICKS = 10 * 1000 / TICK_MS }; /* Ticks between two looks at a file. */
 
 bool group_has_tls(const struct config_group *group)
@@ -14,19 +16,12 @@ bool group_has_tls(const struct config_group *group)
     return false;
 }
 
-static bool is_same_file(const struct stat *one, const struct stat *other)
-{
-    return one->st_dev == other->st_dev && one->st_ino == other->st_ino &&
-           one->st_size == other->st_size && one->st_mtim.tv_sec == other->st_mtim.tv_sec &&
-           one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
-}
-
 static void look_at(struct own_certificate *own, const struct config_tls *config)
 {
     struct stat file;
     if (stat(config->cert_file, &file) != 0)
         own->end_s = 0;
-    else if (own->end_s == 0 || !is_same_file(&file, &own->file))
+    else if (own->end_s == 0 || !file_is_unchanged(&own->file, &file))
         own->end_s = tls_own_end_s(config);
     own->file = file;
 }

@@ -83,6 +83,7 @@ struct redis {
         struct stat file; /* The file when it was read. */
     } own_certificates[LIMIT_GROUPS];
     uint32_t certificate_ticks; /* Ticks since the start. */
+    struct tls_files tls_files[LIMIT_GROUPS];
     struct master *masters;
     size_t master_count;
 };

@@ -261,11 +261,11 @@ static void connected(struct line *line)
         end_with(line, REDIS_FAULT_NONE, why);
         return;
     }
-    if (line->tls_config == NULL) {
+    if (line->tls_files == NULL) {
         stands(line);
         return;
     }
-    line->tls = tls_open(line->tls_config, line->host, line->fd);
+    line->tls = tls_open(line->tls_files, line->host, line->fd);
     if (line->tls == NULL)
         end_with(line, REDIS_FAULT_NONE, "tls: out of memory");
     else
@@ -355,7 +355,7 @@ bool line_open(struct line *line, uv_loop_t *loop, const struct line_end *end,
         return false;
     }
     *line = (struct line){.fd = begin_to_connect(&to, size),
-                          .tls_config = end->tls,
+                          .tls_files = end->tls,
                           .host = end->address->host,
                           .calls = calls,
                           .owner = owner};

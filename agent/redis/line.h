@@ -48,11 +48,10 @@ struct line_calls {
 struct line {
     uv_poll_t poll;
     int fd;
-    const struct config_tls *tls_config; /* NULL: in the clear. */
-    const char *host;                    /* The name or address that the certificate must be for. */
-    struct tls *tls;                     /* NULL until the socket is connected, and without TLS. */
-    int polled;                          /* The events that are polled: UV_READABLE, UV_WRITABLE,
-                                          * both or 0. */
+    struct tls_files *tls_files; /* NULL: in the clear. */
+    const char *host;            /* The name or address that the certificate must be for. */
+    struct tls *tls;             /* NULL until the socket is connected, and without TLS. */
+    int polled; /* The events that are polled: UV_READABLE, UV_WRITABLE, both or 0. */
     const struct line_calls *calls;
     void *owner;
     redisReader *reader;
@@ -71,8 +70,8 @@ struct line {
 /* The address of a line. Its pointers outlive the line. */
 struct line_end {
     const struct config_address *address;
-    const char *numeric;          /* Numeric address of the host; "" if the address is a path. */
-    const struct config_tls *tls; /* NULL: in the clear. */
+    const char *numeric;   /* Numeric address of the host; "" if the address is a path. */
+    struct tls_files *tls; /* NULL: in the clear. */
 };
 
 /* Begins to connect to the socket's path or, if the address is not a path, to `numeric` and its

@@ -159,7 +159,8 @@ struct line_end master_end(const struct master *master)
 {
     return (struct line_end){.address = &master->config->address,
                              .numeric = master->connected_to,
-                             .tls = master->config->tls ? &master->group_config->tls : NULL};
+                             .tls = master->config->tls ? &master->redis->tls_files[master->group]
+                                                        : NULL};
 }
 
 void master_tls_began(struct master *master, const struct line *line)

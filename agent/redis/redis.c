@@ -157,6 +157,7 @@ static void start_masters(struct redis *redis)
     for (size_t group = 0; group < redis->config->group_count; group++) {
         const struct config_group *group_config = &redis->config->groups[group];
         redis->by_group[group] = master;
+        redis->tls_files[group].config = &group_config->tls;
         marker_start(redis, (uint8_t)group, phases_silence_ms(group_config));
         for (size_t i = 0; i < group_config->master_count; i++, master++) {
             master->redis = redis;
@@ -452,6 +453,8 @@ void redis_free(struct redis *redis)
     command_free_list(redis->unsent);
     command_pool_free(&redis->pool);
     channels_free(&redis->channels);
+    for (size_t group = 0; group < LIMIT_GROUPS; group++)
+        tls_files_forget(&redis->tls_files[group]);
     free(redis->resp.bytes);
     free(redis->masters);
     free(redis);

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/base/file.h"
 #include "agent/core/core_assert.h"
 #include "agent/redis/openssl.h"
 #include "agent/redis/tls.h"
@@ -18,7 +19,6 @@
 #define SSL_want openssl.SSL_want
 
 struct tls {
-    SSL_CTX *context;
     SSL *ssl; /* NULL: the files cannot be used. */
     enum tls_fault fault;
     char why[160];
@@ -271,8 +271,6 @@ int64_t tls_own_end_s(const struct config_tls *config)
     return end_s == INT64_MAX ? 0 : end_s;
 }
 
-/* ---- opening ---- */
-
 static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -285,6 +283,62 @@ static void fail(struct tls *tls, enum tls_fault fault, const char *format, ...)
     va_end(list);
     tls->fault = fault;
 }
+
+/* ---- the files that connections share ---- */
+
+void tls_files_forget(struct tls_files *files)
+{
+    if (files->context != NULL) /* Otherwise OpenSSL may not be loaded. */
+        openssl.SSL_CTX_free(files->context);
+    files->context = NULL;
+}
+
+/* Returns true if the contents are those that the files have now. The authorities of the system are
+ * read for each connection, because they are many files. */
+static bool is_current(const struct tls_files *files, const struct stat now[OUR_FILES])
+{
+    if (files->context == NULL || files->config->ca_file[0] == '\0')
+        return false;
+    for (unsigned i = 0; i < OUR_FILES; i++)
+        if (!file_is_unchanged(&files->seen[i], &now[i]))
+            return false;
+    const X509 *own = openssl.SSL_CTX_get0_certificate(files->context);
+    return own == NULL || openssl.X509_cmp_current_time(openssl.X509_get0_notAfter(own)) >= 0;
+}
+
+/* Reads the files again if they have changed. Returns false, with the fault, if they cannot be
+ * used. */
+static bool read_files(struct tls_files *files, struct tls *tls)
+{
+    const struct config_tls *config = files->config;
+    const char *const paths[OUR_FILES] = {config->ca_file, config->cert_file, config->key_file};
+    struct stat now[OUR_FILES] = {0};
+    char why[WHY_BYTES] = "cannot be used";
+    for (unsigned i = 0; i < OUR_FILES; i++)
+        if (stat(paths[i], &now[i]) != 0)
+            now[i] = (struct stat){0}; /* It has no name, or taking it will fail. */
+    if (is_current(files, now))
+        return true;
+    tls_files_forget(files);
+    SSL_CTX *context = new_context(why);
+    if (context == NULL) {
+        fail(tls, TLS_FAULT_OTHER, "%s", why);
+        return false;
+    }
+    for (unsigned i = 0; i < OUR_FILES; i++) {
+        if (!take_file(context, &our_files[i], config, why)) {
+            fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);
+            openssl.ERR_clear_error();
+            openssl.SSL_CTX_free(context);
+            return false;
+        }
+    }
+    files->context = context;
+    memcpy(files->seen, now, sizeof(now));
+    return true;
+}
+
+/* ---- opening ---- */
 
 /* Sets the name or address that the certificate must be for. An address is compared with the
  * certificate's addresses, a name with its names. Only a name is sent to the master (SNI). Returns
@@ -305,37 +359,26 @@ static bool expect_name(SSL *ssl, const char *name)
 }
 
 /* Prepares the handshake. Returns false, with the fault, if that is not possible. */
-static bool begin_session(struct tls *tls, const struct config_tls *config, const char *host,
-                          int fd)
+static bool begin_session(struct tls *tls, struct tls_files *files, const char *host, int fd)
 {
-    char why[WHY_BYTES];
-    tls->context = new_context(why);
-    if (tls->context == NULL) {
-        fail(tls, TLS_FAULT_OTHER, "%s", why);
-        return false;
-    }
-    snprintf(why, sizeof(why), "cannot be used");
-    for (unsigned i = 0; i < OUR_FILES; i++) {
-        if (!take_file(tls->context, &our_files[i], config, why)) {
-            fail(tls, TLS_FAULT_FILES, "%s: %s", our_files[i].key, why);
-            return false;
-        }
-    }
+    const struct config_tls *config = files->config;
     const char *name = config->server_name[0] != '\0' ? config->server_name : host;
-    tls->ssl = openssl.SSL_new(tls->context);
+    if (!read_files(files, tls))
+        return false;
+    tls->ssl = openssl.SSL_new(files->context);
     if (tls->ssl != NULL && openssl.SSL_set_fd(tls->ssl, fd) == 1 && expect_name(tls->ssl, name))
         return true;
     fail(tls, TLS_FAULT_OTHER, "%s", no_memory);
     return false;
 }
 
-struct tls *tls_open(const struct config_tls *config, const char *host, int fd)
+struct tls *tls_open(struct tls_files *files, const char *host, int fd)
 {
     struct tls *tls = calloc(1, sizeof(*tls));
     if (tls == NULL)
         return NULL;
     tls->fault = TLS_FAULT_NONE;
-    if (!begin_session(tls, config, host, fd) && tls->ssl != NULL) {
+    if (!begin_session(tls, files, host, fd) && tls->ssl != NULL) {
         openssl.SSL_free(tls->ssl); /* Without the name the handshake would verify nothing. */
         tls->ssl = NULL;
     }
@@ -344,10 +387,8 @@ struct tls *tls_open(const struct config_tls *config, const char *host, int fd)
 
 void tls_close(struct tls *tls)
 {
-    if (tls->context != NULL) { /* Otherwise OpenSSL may not be loaded. */
+    if (tls->ssl != NULL) /* Otherwise OpenSSL may not be loaded. */
         openssl.SSL_free(tls->ssl);
-        openssl.SSL_CTX_free(tls->context);
-    }
     free(tls);
 }
 

@@ -4,8 +4,10 @@
 #include "tls_flood.h"
 #include "world.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -376,6 +378,24 @@ Test(tls, rotation)
     }
     cr_assert(eventually(metric(agent, "lockagent_group_masters_up{group=\"main\"}") == 3));
     expect(release(agent, "k", token(granted)), 204, NULL);
+}
+
+/* Reading a file with all public authorities takes long, so connections share what was read. */
+Test(tls, files_are_read_once)
+{
+    masters_start_over_tls(3, "no");
+    const char *trusted = write_file("trusted.pem", read_whole_file(world_path("ca.pem")));
+    struct agent *agent = agent_start(&(struct agent_options){.group = format(OF_CA, trusted)});
+    const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    cr_assert_geq(inotify_add_watch(watch, trusted, IN_OPEN), 0);
+    for (size_t i = 0; i < 3; i++)
+        master_do(i, "CLIENT KILL TYPE normal SKIPME yes");
+    cr_assert(eventually(agent_logged(agent, "master state changed", "\"state\":\"up\"") >= 6));
+    expect(acquire(agent, "k", "ttl=2s"), 201, NULL);
+    char events[4096];
+    cr_assert_eq(read(watch, events, sizeof(events)), -1, "it was opened again");
+    cr_assert_eq(errno, EAGAIN);
+    close(watch);
 }
 
 /* ---- commands ---- */
