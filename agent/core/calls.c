@@ -88,8 +88,7 @@ void again_time_over(struct core *core, struct core_request *request)
 
 /* Returns how well the lock fits a request with its secret; 0: not at all. A DELETE also means a
  * hold whose release is in flight or is owed: the agent may have begun it. */
-static unsigned rank_of(const struct core *core, const struct lock *lock, bool deletes,
-                        bool is_used_up)
+static unsigned rank_of(const struct lock *lock, bool deletes, bool is_used_up)
 {
     enum { ENDED = 1, RELEASING, LIVING };
     bool was_held = lock->valid_until.us != INT64_MIN; /* An undone attempt has the secret, too. */
@@ -102,7 +101,7 @@ static unsigned rank_of(const struct core *core, const struct lock *lock, bool d
     case LOCK_ENDED:
         if (lock->reason != REASON_NONE)
             return ENDED;
-        return deletes && was_held && (is_used_up || debt_is_pending(core, lock)) ? ENDED : 0;
+        return deletes && was_held && (is_used_up || debt_is_pending(lock)) ? ENDED : 0;
     default:
         return 0;
     }
@@ -117,7 +116,7 @@ static struct lock *find_lock(const struct core *core, const struct key *key,
     unsigned best = 0;
     while (!MUTANT(REPEAT_CONTENDS) &&
            (lock = lock_index_next_secret(core, key, secret, lock)) != NULL) {
-        unsigned rank = rank_of(core, lock, deletes, is_used_up);
+        unsigned rank = rank_of(lock, deletes, is_used_up);
         if (rank > best) {
             best = rank;
             found = lock;
@@ -466,10 +465,10 @@ static void release_known(struct core *core, struct lock *lock, struct core_requ
         } else if (is_lost(lock)) {
             release_elsewhere(core, lock, request);
         } else {
-            request_answer(core, request,
-                           answer_for_lock(debt_is_pending(core, lock) ? ANSWER_RELEASE_PENDING
-                                                                       : ANSWER_NOT_HELD,
-                                           lock));
+            request_answer(
+                core, request,
+                answer_for_lock(debt_is_pending(lock) ? ANSWER_RELEASE_PENDING : ANSWER_NOT_HELD,
+                                lock));
         }
         break;
     case LOCK_FREE:

@@ -168,13 +168,10 @@ void debt_left_off(struct core *core, struct lock *lock)
     debt_settled(core, lock);
 }
 
-bool debt_is_pending(const struct core *core, const struct lock *lock)
+bool debt_is_pending(const struct lock *lock)
 {
-    CORE_ASSERT(lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED);
-    if (lock->given_back && !lock->stranger && !MUTANT(ABSENT_IS_RELEASED)) /* release.c */
-        return lock->owed != 0 &&
-               set_size(lock->pending->deleted & (master_set)~lock->owed) < lock->quorum;
-    return core->groups[lock->group].config.masters - set_size(lock->owed) < lock->quorum;
+    CORE_ASSERT(lock->state == LOCK_ENDED);
+    return lock->owed != 0 && !lock->pending->is_confirmed;
 }
 
 void debt_master_up(struct core *core, uint8_t group, uint8_t master)

@@ -20,7 +20,8 @@ bool core_owes_quorum(const struct core *core)
 {
     for (uint32_t i = 0; i < core->locks_used; i++) {
         const struct lock *lock = lock_at(core, i);
-        if (lock->owed != 0 && debt_is_pending(core, lock))
+        uint8_t masters = core->groups[lock->group].config.masters;
+        if (lock->owed != 0 && masters - set_size(lock->owed) < lock->quorum)
             return true;
     }
     return false;

@@ -412,9 +412,9 @@ void debt_timer(struct core *core, struct lock *lock);
 /* Cancels the debt of an ended lock, because its holder asks for it: no release of it is sent from
  * now on, also not after a restart. */
 void debt_left_off(struct core *core, struct lock *lock);
-/* Returns true while so many masters may have an ended lock's key that no other holder can get
- * it. */
-bool debt_is_pending(const struct core *core, const struct lock *lock);
+/* Returns true if no quorum has confirmed the release of an ended lock, and it is still owed
+ * (R6). */
+bool debt_is_pending(const struct lock *lock);
 void debt_master_up(struct core *core, uint8_t group, uint8_t master);
 
 /* ---- debt.c: the end of keys and locks ---- */

@@ -21,7 +21,8 @@
  * the key on a quorum. A master that has no key now may belong to that quorum. So a key that may
  * have been there is created anew only when the masters have shown that there was no such release:
  * a quorum confirmed the token in a round that was sent after the key was gone.
- *   1. If the release deleted the key on this master, it did so before the key was seen to be gone.
+ *   1. If the release deleted the key on this master, it did so before the key was seen to be gone
+ *      (or an earlier agent of the hold has created it again in between, D3.4).
  *   2. The rest of its quorum deleted the key within the time that a release has for its votes. The
  *      round was sent after that (proof_from()).
  *   3. Two quorums have a master in common: one master of the round would have denied the token.

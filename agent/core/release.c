@@ -35,6 +35,7 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     if (lock->stranger && verdict == VERDICT_WON)
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED, .elapsed_us = -1}, lock);
     requests_answer_round(core, lock, answer);
+    lock->pending->is_confirmed = verdict == VERDICT_WON;
     lock->pending->is_proved = lock->stranger && verdict == VERDICT_WON;
     if (!lock->pending->is_proved) {
         /* No quorum shows that the token is right, so masters that have it with another number are
@@ -56,9 +57,10 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     debt_settled(core, lock);
 }
 
-/* Returns the verdict on a release that a holder asked for. A master that has no key counts, but
- * another agent may have adopted the hold, and may repair that key by an earlier proof (R7). So a
- * quorum must have deleted the key, or all masters have answered (R6). */
+/* Returns the verdict on a release that a holder asked for. A master without the key proves
+ * nothing: another agent may have adopted the hold, and may repair that key by an earlier proof
+ * (R7). So this release must have deleted the key on a quorum, or all masters have answered (R6).
+ */
 static enum verdict verdict_on_known(const struct lock *lock)
 {
     enum verdict verdict = round_verdict(&lock->round);
@@ -209,8 +211,9 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
          may_be_right = is_other && (!lock->stranger || is_open || lock->pending->is_proved);
     if (is_definite(reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
-    bool had = set_has(lock->pending->had, reply->master); /* Its lease has not run out. */
-    if (reply->vote == VOTE_YES || (had && is_definite(reply->vote)))
+    bool is_gone = set_has(lock->pending->had, reply->master) && is_definite(reply->vote);
+    if (is_open && (reply->vote == VOTE_YES || reply->is_deleted ||
+                    (is_gone && MUTANT(GONE_IS_DELETED)))) /* by anybody */
         lock->pending->deleted |= set_of(reply->master);
     if (reply->vote == VOTE_MOVED)
         lock->moved |= set_of(reply->master);

@@ -215,9 +215,10 @@ struct pending_operation {
     master_set misnumbered; /* The same: masters that have the token with another number. */
     bool is_proved;         /* RELEASING, ENDED, of an unknown token: a quorum had exactly the
                              * token. */
-    /* RELEASING, ENDED: masters that had the key when the release began, as far as this agent knew,
-     * and masters that have deleted it (R6). */
-    master_set had, deleted;
+    master_set had;         /* RELEASING: masters that had the key when the release began, as far as
+                         * this agent knew. */
+    master_set deleted;     /* RELEASING: masters where this release has deleted it (R6). */
+    bool is_confirmed;      /* ENDED: a quorum confirmed the release (R6). */
     /* RELEASING, ENDED: masters that may still run a release whose connection has ended (R5). */
     master_set doubtful;
     bool untold; /* RELEASING, ENDED: native commands may have deleted its keys and told no waiter

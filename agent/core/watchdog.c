@@ -610,9 +610,12 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     lock_index_token(core, lock);
     lock_index_secret(core, lock);
     if (over) {
-        /* A last renewal may have been sent then, and its reply lost. */
-        lock->lease_until = instant_max(lock->lease_until,
-                                        instant_after_ms(noted->valid_until, lock_lease_ms(lock)));
+        /* A last renewal may have been sent then, and its reply lost. A holder's DELETE is owed for
+         * longer, because other agents may have asked for a longer lease (R6). */
+        lock->lease_until =
+            instant_max(lock->lease_until,
+                        instant_after_ms(noted->valid_until,
+                                         noted->released ? core->max_ttl_ms : lock_lease_ms(lock)));
         /* Otherwise its holder may have it at another agent (D3.4). */
         lock->given_back = noted->released;
         outbox_hold(core, lock);

@@ -626,6 +626,8 @@ bool native_reply_read(const struct native_results *call, unsigned count, const 
                                               .is_native = is_yes && call->takes,
                                               .is_set = may_be_set,
                                               .is_unset = taken != NULL && is_unset(taken),
+                                              .is_deleted = runs && !call->takes && !is_yes &&
+                                                            is_integer(reply->element[i], 1),
                                               .occupant.left_ms = -1};
     }
     return runs;

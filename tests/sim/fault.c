@@ -192,8 +192,9 @@ void fault_plan_in_turn(struct world *w)
     w->options.chaos_us = at;
 }
 
-/* Plans for each agent that one master after another is out of its reach for longer than a lease.
- * So agents learn at different times that a release has deleted a key (R7). */
+/* Plans for each agent that one master after another, or two at a time, are out of its reach for
+ * longer than a lease. So agents learn at different times that a release has deleted a key (R7),
+ * and a release may delete it on too few masters. */
 void fault_plan_apart(struct world *w)
 {
     const struct options *o = &w->options;
@@ -205,6 +206,8 @@ void fault_plan_apart(struct world *w)
             *fault = (struct fault){.kind = FAULT_ISOLATION, .out = true, .back = true};
             fault->agents = (uint16_t)(1u << a);
             fault->masters = (uint16_t)(1u << prng_below(&w->faults, o->masters));
+            if (prng_below(&w->faults, 4) == 0)
+                fault->masters |= (uint16_t)(1u << prng_below(&w->faults, o->masters));
             fault->us = prng_between(&w->faults, ttl_us, 2 * ttl_us);
             world_plan_in(w, at, (struct happening){.kind = HAPPEN_FAULT, .what = fault});
             at += fault->us + prng_between(&w->faults, 0, ttl_us);

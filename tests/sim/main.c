@@ -110,7 +110,7 @@ static const struct minimum exercised_in_turn[] = {
     {"repaired keys", offsetof(struct figures, repairs), 2000},
 };
 
-/* Minima if agents are cut off from single masters, and there is no other fault. */
+/* Minima if agents are cut off from one master or two, and there is no other fault. */
 static const struct minimum exercised_apart[] = {
     {"grants", offsetof(struct figures, grants), 15000},
     {"renewals", offsetof(struct figures, renewals), 12000},
@@ -439,7 +439,7 @@ static int usage(void)
         "for longer than a "
         "lease\n"
         "           --apart                    nothing fails but that each agent is cut off from "
-        "single masters, for longer than a lease\n"
+        "one master or two, for longer than a lease\n"
         "           --few-rounds               so few rounds may be in flight that most of them "
         "wait "
         "for a place\n"

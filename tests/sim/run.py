@@ -32,7 +32,7 @@ THEMES = (
     ("semaphores", ["--semaphores"], 1 / 20),
     ("locks shared with Java", ["--redisson"], 1 / 20),
     ("masters away in turn", ["--in-turn"], 1 / 40),
-    ("agents cut off from single masters", ["--apart", "--roaming"], 1 / 40),
+    ("agents cut off from one master or two", ["--apart", "--roaming"], 1 / 40),
     ("a single master with replicas", ["--replicas"], 1 / 40),
     ("few rounds in flight", ["--few-rounds"], 1 / 40),
     ("clocks that step", ["--clocks"], 1 / 20),

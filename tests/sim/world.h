@@ -179,7 +179,7 @@ void fault_plan_all(struct world *w);
 /* Plans the faults of a run in which masters are away in turn. Ends chaos behind the last of
  * them. */
 void fault_plan_in_turn(struct world *w);
-/* Plans the cuts of a run in which agents are cut off from single masters. */
+/* Plans the cuts of a run in which agents are cut off from one master or two. */
 void fault_plan_apart(struct world *w);
 /* Plants a number that no agent granted on the one master that gets such numbers (R12). */
 void fault_plan_wild(struct world *w);

@@ -367,6 +367,23 @@ Test(native, r24_only_a_release_that_nobody_waits_for_is_a_yes)
     }
 }
 
+/* R6: the script that is asked next finds no key, and this call has deleted it. */
+Test(native, r24_a_release_that_somebody_waits_for_has_deleted_its_key)
+{
+    static const struct native_results call = {.results = 4, .vote = "=v1"};
+    struct event_reply replies[2];
+    redisReply *reply =
+        parsed("*4\r\n:1\r\n:0\r\n" THE_VOTE "*4\r\n" CHANNEL ":1\r\n" CHANNEL ":1\r\n");
+    cr_assert(native_reply_read(&call, 2, reply, replies));
+    cr_assert(replies[0].vote == VOTE_BY_SCRIPT && replies[0].is_deleted);
+    cr_assert(replies[1].vote == VOTE_BY_SCRIPT && !replies[1].is_deleted);
+    freeReplyObject(reply);
+    reply = parsed("*4\r\n:1\r\n:1\r\n" THE_VOTE NOBODY);
+    cr_assert(native_reply_read(&call, 2, reply, replies));
+    cr_assert(!replies[0].is_deleted && !replies[1].is_deleted, "a yes says it");
+    freeReplyObject(reply);
+}
+
 /* The commands may have been done one by one if MULTI was refused, so nothing proves that no key is
  * there. */
 Test(native, r24_what_is_not_execs_reply_to_this_call_grants_nothing)

@@ -155,6 +155,26 @@ Test(restore, what_is_over_is_released_also_where_masters_come_up_later)
     cr_assert_eq(core_stats(rig.core)->locks_tracked, 0);
 }
 
+/* R6: another agent may have asked for a lease of max_ttl before the DELETE. */
+Test(restore, r6_a_release_is_owed_for_max_ttl_after_a_restart_too)
+{
+    prepare(5);
+    rig.config.journal = true;
+    rig.config.max_ttl_ms = 60000;
+    begin();
+    master_is(4, EVENT_MASTER_DOWN, 0), rig.count = 0;
+    struct noted_hold hold = a_hold(5);
+    hold.ended = hold.released = true;
+    at_ms(10), restore(hold);
+    expect_send(OP_RELEASE, 0x0f);
+    reply(OP_RELEASE, 0x0f, VOTE_YES);
+    at_ms(59000);
+    rig.count = 0;
+    master_is(4, EVENT_MASTER_UP, 1);
+    at_ms(59001);
+    expect_send(OP_RELEASE, 0x10);
+}
+
 static void begin_with_ended(bool released)
 {
     begin_with_journal();
