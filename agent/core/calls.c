@@ -125,23 +125,6 @@ static struct lock *find_lock(const struct core *core, const struct key *key,
     return found;
 }
 
-static struct core_request *find_in(const struct list *list, const struct secret *secret)
-{
-    for (struct link *at = list->head.next; at != &list->head; at = at->next) {
-        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (secret_same(&request->metadata.idempotency, secret))
-            return request;
-    }
-    return NULL;
-}
-
-static struct core_request *find_request(const struct key *key, const struct secret *secret)
-{
-    CORE_ASSERT(secret->len > 0);
-    struct core_request *request = find_in(&key->contention->waiters, secret);
-    return request != NULL ? request : find_in(&key->contention->once, secret);
-}
-
 static void answer_from_lock(struct core *core, struct lock *lock, struct core_request *request)
 {
     CORE_ASSERT(lock->key == request->key && request->state == REQUEST_BEGUN);
@@ -171,6 +154,7 @@ static void take_place(struct core *core, struct core_request *older, struct cor
     newer->ticket = older->ticket;
     newer->ticket_is_fresh = older->ticket_is_fresh;
     list_insert(&older->link, &newer->link);
+    request_index_secret(core, newer);
     core->stats.waiters += newer->state == REQUEST_WAITING;
     timers_set(&core->timers, timer_of_request(core, newer), contend_deadline(newer));
     struct lock *attempt = request_attempt(older);
@@ -204,7 +188,8 @@ MUST_CHECK static bool idempotency_settles(struct core *core, struct core_reques
     }
     struct lock *lock = find_lock(core, request->key, secret, /* deletes= */ false,
                                   /* is_used_up= */ false);
-    struct core_request *older = lock == NULL ? find_request(request->key, secret) : NULL;
+    struct core_request *older =
+        lock == NULL ? request_by_secret(core, request->key, secret) : NULL;
     if (lock != NULL)
         answer_from_lock(core, lock, request);
     else if (older != NULL && older->metadata.asked != request->metadata.asked)
@@ -486,7 +471,7 @@ static void release_by_idempotency(struct core *core, struct core_request *reque
     struct key *key = request->key;
     bool is_used_up = used_up_has(core, key, secret);
     const struct lock *living = find_lock(core, key, secret, /* deletes= */ false, is_used_up);
-    struct core_request *older = living == NULL ? find_request(key, secret) : NULL;
+    struct core_request *older = living == NULL ? request_by_secret(core, key, secret) : NULL;
     struct lock *attempt = older == NULL ? NULL : request_attempt(older);
     use_up(core, key, secret);
     if (older != NULL)

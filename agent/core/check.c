@@ -162,6 +162,7 @@ static void check_queue(const struct key *key, const struct list *list, enum req
     for (const struct link *at = list->head.next; at != &list->head; at = at->next) {
         const struct core_request *request = CONTAINER_OF(at, struct core_request, link);
         CORE_ASSERT(request->key == key && request->state == state);
+        CORE_ASSERT(hash_has(&request->by_secret) == (request->metadata.idempotency.len > 0));
     }
 }
 

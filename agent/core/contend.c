@@ -167,6 +167,7 @@ static bool is_queued(struct core *core, struct core_request *request)
         stand_in_queue(core, request);
     else
         list_append(&key->contention->once, &request->link);
+    request_index_secret(core, request);
     timers_set(&core->timers, timer_of_request(core, request), contend_deadline(request));
     return true;
 }

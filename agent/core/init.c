@@ -78,7 +78,8 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         place(&arena, config->requests_max, sizeof(struct core_request));
     struct hash_table by_name = place_hash(&arena, keys), by_token = place_hash(&arena, locks),
                       by_secret = place_hash(&arena, locks),
-                      used_up_by_secret = place_hash(&arena, config->locks_max);
+                      used_up_by_secret = place_hash(&arena, config->locks_max),
+                      requests_by_secret = place_hash(&arena, config->requests_max);
     struct timers timers = place_timers(&arena, locks + keys + config->requests_max),
                   renewals = place_timers(&arena, locks);
     if (core != NULL) {
@@ -87,7 +88,7 @@ static size_t lay_out_tables(struct core *core, const struct core_config *config
         core->names = names;
         core->contentions = contentions, core->pending = pending, core->metadata = metadata;
         core->used_up = used_up, core->used_up_by_secret = used_up_by_secret;
-        core->requests = request_table;
+        core->requests = request_table, core->requests_by_secret = requests_by_secret;
         core->keys_by_name = by_name;
         core->locks_by_token = by_token, core->locks_by_secret = by_secret;
         core->timers = timers, core->renewals = renewals;

@@ -429,6 +429,12 @@ void lock_end(struct core *core, struct lock *lock);
 /* ---- requests.c: requests and their answers ---- */
 
 struct core_request *request_new(struct core *core, uint32_t number, struct key *key);
+/* Makes a request of the queue known by its idempotency key, if it has one, until it leaves. */
+void request_index_secret(struct core *core, struct core_request *request);
+/* Returns the request of the key's queue with that idempotency key, which is not none; NULL: there
+ * is none. The secrets are compared in constant time (R10). */
+MUST_CHECK struct core_request *request_by_secret(const struct core *core, const struct key *key,
+                                                  const struct secret *secret);
 /* Answers and frees the request, at once or as soon as the effects have room. */
 void request_answer(struct core *core, struct core_request *request, struct effect_answer answer);
 /* Frees the request without an answer. */

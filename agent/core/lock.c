@@ -47,16 +47,11 @@ void lock_keep_metadata(struct core *core, struct lock *lock, const struct metad
  * The key's own hash is mixed in, because the same token or idempotency key may be shown with many
  * keys. Both are secrets: the secrets in a bucket are compared in constant time (R10). */
 
-static uint64_t secret_hash(const struct core *core, const struct key *key, const void *bytes,
-                            size_t len)
-{
-    return hash_bytes(core->hash_key[0] ^ key->hash, core->hash_key[1], bytes, len);
-}
-
 static uint64_t token_hash(const struct core *core, const struct key *key,
                            const struct token *token)
 {
-    return secret_hash(core, key, token->random, RANDOM_BYTES);
+    return hash_bytes(core->hash_key[0] ^ key->hash, core->hash_key[1], token->random,
+                      RANDOM_BYTES);
 }
 
 void lock_index_token(struct core *core, struct lock *lock)
@@ -71,7 +66,7 @@ void lock_index_secret(struct core *core, struct lock *lock)
     const struct secret *secret = &lock_metadata(lock)->idempotency;
     if (secret->len == 0)
         return;
-    uint64_t hash = secret_hash(core, lock->key, secret->bytes, secret->len);
+    uint64_t hash = secret_hash(core, lock->key->hash, secret);
     hash_add(&core->locks_by_secret, &lock->metadata->by_secret, hash);
 }
 
@@ -85,7 +80,7 @@ static void lock_index_remove(struct core *core, struct lock *lock)
     if (lock->metadata != NULL && hash_has(&lock->metadata->by_secret)) {
         const struct secret *secret = &lock->metadata->metadata.idempotency;
         hash_remove(&core->locks_by_secret, &lock->metadata->by_secret,
-                    secret_hash(core, lock->key, secret->bytes, secret->len));
+                    secret_hash(core, lock->key->hash, secret));
     }
 }
 
@@ -109,9 +104,8 @@ struct lock *lock_index_next_secret(const struct core *core, const struct key *k
 {
     CORE_ASSERT(secret->len > 0);
     const struct hash_table *table = &core->locks_by_secret;
-    struct hash_link *at =
-        after != NULL ? hash_next(table, &after->metadata->by_secret)
-                      : hash_first(table, secret_hash(core, key, secret->bytes, secret->len));
+    struct hash_link *at = after != NULL ? hash_next(table, &after->metadata->by_secret)
+                                         : hash_first(table, secret_hash(core, key->hash, secret));
     for (; at != NULL; at = hash_next(table, at)) {
         const struct kept_metadata *kept = CONTAINER_OF(at, struct kept_metadata, by_secret);
         if (kept->lock->key == key && secret_same(&kept->metadata.idempotency, secret))

@@ -3,6 +3,7 @@
 #define LOCKAGENT_CORE_REQUEST_H
 
 #include "core.h"
+#include "hash_table.h"
 #include "list.h"
 #include "round.h"
 #include "terms.h"
@@ -47,6 +48,7 @@ struct core_request {
     enum request_state state;
     struct key *key;
     struct link link;
+    struct hash_link by_secret; /* WAITING, ONCE: in core->requests_by_secret, if it has one. */
     struct instant came_at;
     uint64_t came;            /* A number that rises with every request. */
     struct terms terms;       /* PUT: ttl and renew as given. */

@@ -30,11 +30,37 @@ struct core_request *request_new(struct core *core, uint32_t number, struct key 
     return request;
 }
 
-/* Takes the request out of all lists and timers. */
+void request_index_secret(struct core *core, struct core_request *request)
+{
+    CORE_ASSERT(request->state == REQUEST_WAITING || request->state == REQUEST_ONCE);
+    const struct secret *secret = &request->metadata.idempotency;
+    if (secret->len > 0)
+        hash_add(&core->requests_by_secret, &request->by_secret,
+                 secret_hash(core, request->key->hash, secret));
+}
+
+struct core_request *request_by_secret(const struct core *core, const struct key *key,
+                                       const struct secret *secret)
+{
+    CORE_ASSERT(secret->len > 0);
+    const struct hash_table *table = &core->requests_by_secret;
+    struct hash_link *at = hash_first(table, secret_hash(core, key->hash, secret));
+    for (; at != NULL; at = hash_next(table, at)) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, by_secret);
+        if (request->key == key && secret_same(&request->metadata.idempotency, secret))
+            return request;
+    }
+    return NULL;
+}
+
+/* Takes the request out of all lists, timers and tables. */
 static void leave_queue(struct core *core, struct core_request *request)
 {
     if (request->state == REQUEST_WAITING)
         core->stats.waiters--;
+    if (hash_has(&request->by_secret))
+        hash_remove(&core->requests_by_secret, &request->by_secret,
+                    secret_hash(core, request->key->hash, &request->metadata.idempotency));
     admission_guest_left(core, request);
     key_touched(core, request->key);
     list_remove(&request->link);

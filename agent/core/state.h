@@ -462,10 +462,18 @@ struct core {
     struct list locks_remembered;          /* Those of the ended that owe nothing any more. */
 
     struct core_request *requests;
+    struct hash_table requests_by_secret;
     uint32_t requests_used; /* Numbers that were ever used. */
     uint64_t requests_came;
     struct core_stats stats;
 };
+
+/* Returns the hash of a secret that was shown with a key. `key_hash`: that of the key's name. */
+static inline uint64_t secret_hash(const struct core *core, uint64_t key_hash,
+                                   const struct secret *secret)
+{
+    return hash_bytes(core->hash_key[0] ^ key_hash, core->hash_key[1], secret->bytes, secret->len);
+}
 
 static inline struct lock *lock_at(const struct core *core, uint32_t slot)
 {

@@ -13,18 +13,12 @@ enum {
     FORGOTTEN_AT_ONCE = 2, /* Keys that a new one takes out at most, so that none waits for many. */
 };
 
-static uint64_t used_up_hash(const struct core *core, uint64_t key_hash,
-                             const struct secret *secret)
-{
-    return hash_bytes(core->hash_key[0] ^ key_hash, core->hash_key[1], secret->bytes, secret->len);
-}
-
 static struct used_up *used_up_find(const struct core *core, const struct key *key,
                                     const struct secret *secret)
 {
     CORE_ASSERT(secret->len > 0);
     const struct hash_table *table = &core->used_up_by_secret;
-    struct hash_link *at = hash_first(table, used_up_hash(core, key->hash, secret));
+    struct hash_link *at = hash_first(table, secret_hash(core, key->hash, secret));
     for (; at != NULL; at = hash_next(table, at)) {
         struct used_up *used_up = CONTAINER_OF(at, struct used_up, by_secret);
         if (used_up->key_hash == key->hash && secret_same(&used_up->secret, secret))
@@ -36,7 +30,7 @@ static struct used_up *used_up_find(const struct core *core, const struct key *k
 static void forget(struct core *core, struct used_up *used_up)
 {
     hash_remove(&core->used_up_by_secret, &used_up->by_secret,
-                used_up_hash(core, used_up->key_hash, &used_up->secret));
+                secret_hash(core, used_up->key_hash, &used_up->secret));
     list_remove(&used_up->link);
     slots_give(&core->used_up, used_up);
 }
@@ -65,7 +59,7 @@ void used_up_add(struct core *core, const struct key *key, const struct secret *
     used_up = slots_take(&core->used_up);
     *used_up = (struct used_up){
         .key_hash = key->hash, .secret = *secret, .until = instant_after_ms(core->now, ms)};
-    hash_add(&core->used_up_by_secret, &used_up->by_secret, used_up_hash(core, key->hash, secret));
+    hash_add(&core->used_up_by_secret, &used_up->by_secret, secret_hash(core, key->hash, secret));
     list_append(&core->used_up_order, &used_up->link);
 }
 
