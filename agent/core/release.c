@@ -157,16 +157,14 @@ void release_inherited(struct core *core, const struct lock *next_holder,
         return;
     struct event_reply released = *reply;
     released.op = OP_RELEASE;
-    if (reply->vote == VOTE_GUARDED && !lock->given_back) /* The master has looked for the token
-                                                           * first. */
-        released.vote = VOTE_ABSENT;
-    if (reply->vote == VOTE_UNREPLICATED) /* The token is gone, even if replicas have it (R21). */
-        released.vote = VOTE_YES;
-    bool is_handed = released.vote == VOTE_YES;
-    if (is_handed && !set_has(lock->pending->had, reply->master))
-        released.vote = VOTE_ABSENT; /* The reply does not say whether the token was there. */
+    /* The token is gone, even if replicas have it (R21). */
+    bool is_handed = reply->vote == VOTE_YES || reply->vote == VOTE_UNREPLICATED;
     if (is_handed && reply->occupant.left_ms > 0 && lock->given_back)
         released.vote = VOTE_GUARDED; /* Another agent may still have the token (D3.4). */
+    else if (is_handed || (reply->vote == VOTE_GUARDED && !lock->given_back))
+        released.vote = VOTE_ABSENT; /* The master has looked for the token first. */
+    /* The reply does not say whether the token was there. */
+    released.is_deleted = is_definite(released.vote) && set_has(lock->pending->had, reply->master);
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;
     release_reply(core, lock, &released);

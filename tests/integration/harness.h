@@ -200,7 +200,7 @@ struct reply *release(const struct agent *agent, const char *key, const char *to
  * may reply too late for a 204: then it is 202, and the caller asks again. */
 void give_back(const struct agent *agent, const char *key, const char *token);
 /* Releases a lock of masters some of which are away, so that it may stay 202 (R6). */
-void let_go(const struct agent *agent, const char *key, const char *token);
+void release_or_owe(const struct agent *agent, const char *key, const char *token);
 
 /* Value of a header (the first of that name), or NULL. */
 const char *header(const struct reply *reply, const char *name);

@@ -183,7 +183,7 @@ void give_back(const struct agent *agent, const char *key, const char *token)
         expect(released, 404, "not_held");
 }
 
-void let_go(const struct agent *agent, const char *key, const char *token)
+void release_or_owe(const struct agent *agent, const char *key, const char *token)
 {
     const struct reply *released = release(agent, key, token);
     if (released->status != 204)

@@ -233,7 +233,7 @@ Test(guard, numbers_rise_over_a_restart_behind_fast_clocks)
     expect(granted, 201, NULL);
     int64_t last = number(granted, "fencing_token");
     cr_assert_gt(last, 1000 * (wall_ms() + 500000), "of the fast clocks");
-    let_go(agent, "k", token(granted));
+    release_or_owe(agent, "k", token(granted));
     master_thaw(2);
     cr_assert(eventually(votes(agent) == 3));
     for (size_t i = 0; i < 3; i++)

@@ -99,7 +99,7 @@ Test(queue, r9_a_minority_that_is_down_is_not_missed)
     const int wire = waiter(other, "k");
     cr_assert(eventually(metric(other, "lockagent_waiters") == 1));
     sleep_ms(500);
-    let_go(mine, "k", token(holder));
+    release_or_owe(mine, "k", token(holder));
     expect(wire_receive(wire, PATIENCE_MS), 201, NULL);
     wire_close(wire);
 }
