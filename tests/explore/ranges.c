@@ -122,6 +122,7 @@ void ranges_of_core(struct ranges *ranges, struct core *core)
     add_buckets(ranges, &core->locks_by_token);
     add_buckets(ranges, &core->locks_by_secret);
     add_buckets(ranges, &core->used_up_by_secret);
+    add_buckets(ranges, &core->requests_by_secret);
     add_heap(ranges, &core->timers);
     add_heap(ranges, &core->renewals);
 }
