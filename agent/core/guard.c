@@ -543,7 +543,7 @@ static void away(struct guard_master *master)
     master->phase = GUARD_MASTER_AWAY;
     master->asked = master->seen = master->noted = master->disagrees = master->errs = false;
     master->tried = true;
-    master->waits_from = 0;
+    master->at_work = master->waits_from = 0;
 }
 
 /* The marker may be of an earlier run, so the master gets no requests for new locks. */
@@ -555,7 +555,7 @@ static void refused(struct guard_master *master)
     master->unsure = !MUTANT(GUARD_REFUSAL_IGNORED);
     master->changed = true;
     master->last.epoch[0] = '\0';
-    master->waits_from = 0;
+    master->at_work = master->waits_from = 0;
 }
 
 /* Returns true if every master that can be asked votes and has noted the layout. */

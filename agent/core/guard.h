@@ -148,7 +148,7 @@ struct guard_master {
     bool meets;       /* The last answer named new neighbours, and nothing else: ask again. */
     bool errs;        /* The last question on this connection was refused. */
     uint8_t told;     /* Number of the remembered neighbours that the last question named. */
-    uint64_t at_work; /* Layouts that are noted there, by the last answer. */
+    uint64_t at_work; /* Layouts that are noted there, by the last answer on this connection. */
     struct guard_answer last;
     struct instant until; /* When its guard is over at the latest. */
     /* When the last question was asked; 0: none was. */

@@ -634,6 +634,42 @@ Test(guard_layouts, r23_a_master_is_told_by_all_others_beside_a_neighbour)
     cr_assert_neq(field(0, "told"), GUARD_TOLD, "masters 1 and 3 are too few");
 }
 
+/* Five masters that have noted one layout. Master 0 is lost for good, and later master 1 forgets.
+ * Masters 2, 3 and 4 remember, which are enough. */
+static void one_is_lost_and_one_forgets(void (*lose)(unsigned a, unsigned m))
+{
+    open_old_group(5, true);
+    has_layout(1, "w2 3 lock:=mutex a b c d e");
+    for (unsigned m = 0; m < 5; m++)
+        meet(1, m);
+    settle(1);
+    cr_assert_eq(rig.agents[1].guard.masters[0].at_work, 1u);
+    lose(1, 0);
+    flush(1);
+    sees_guarded(1, 1);
+    lives(1, GUARD_MS + 1500);
+    cr_assert_eq(field(1, "told"), (uint64_t)GUARD_TOLD);
+    cr_assert_eq(rig.agents[1].guard.masters[0].at_work, 0u, "it shows no layout");
+}
+
+/* R23, D5.3: a master that is away is not beside a neighbour because it has noted the own layout. */
+Test(guard_layouts, r23_a_master_that_is_away_shows_no_neighbour)
+{
+    one_is_lost_and_one_forgets(loses);
+}
+
+static void refuses_its_greeting(unsigned a, unsigned m)
+{
+    loses(a, m);
+    greets(a, m, false);
+    is_refused(a, m);
+}
+
+Test(guard_layouts, r23_a_master_that_refuses_its_greeting_shows_no_neighbour)
+{
+    one_is_lost_and_one_forgets(refuses_its_greeting);
+}
+
 /* At most four others are answered, and there may be more neighbours than the agent remembers. */
 Test(guard_layouts, r23_many_layouts_do_no_harm)
 {
