@@ -299,8 +299,9 @@ static void wake_group(struct redis *redis, const struct effect_send *send,
                        const struct send_item *items)
 {
     uint32_t lease_ms = 0;
-    bool is_closed =
-        send->op == OP_ACQUIRE && marker_gate(redis, send->group) != GUARD_OPEN; /* R23 */
+    /* R23: "Attempts that are refused keep nothing." */
+    bool is_closed = (send->op == OP_ACQUIRE || takes_over(send->op)) &&
+                     marker_gate(redis, send->group) != GUARD_OPEN;
     for (unsigned i = 0; i < send->count && op_leases(send->op) && !is_closed; i++)
         lease_ms = items[i].ttl_ms > lease_ms ? items[i].ttl_ms : lease_ms;
     bool idled = marker_idles(redis, send->group);

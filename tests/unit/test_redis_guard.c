@@ -208,6 +208,26 @@ Test(redis_guard, d5_3_a_question_precedes_the_first_command_of_an_idle_group)
     end(&one);
 }
 
+/* R23: "Attempts that are refused keep nothing." Adoptions and resumptions, which a closed group does
+ * not send, keep nothing either. Renewals do. */
+Test(redis_guard, r23_a_closed_group_counts_the_leases_that_it_asks_for)
+{
+    static const char layout[] = "w2 1 lock:=mutex a:1/0";
+    static const enum op refused[] = {OP_ACQUIRE, OP_ADOPT, OP_RESUME};
+    begin_guarded(/* durable= */ true, /* started= */ false);
+    struct guard *guard = &rig.redis->guards[0];
+    guard_set_layout(guard, (struct text){layout, sizeof(layout) - 1}, 1000, 50);
+    guard->layouts.refused_until = instant_after_ms(redis_now(), 60000);
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        enum vote vote = exchange(refused[i], 0, item_of("k", 1, BIG)).vote;
+        cr_assert(vote == VOTE_NOT_SENT || vote == VOTE_GUARDED, "%s", vote_name(vote));
+        cr_assert_eq(guard->layouts.leases_until.us, 0, "%s", op_name(refused[i]));
+    }
+    exchange(OP_RENEW, 0, item_of("k", 1, BIG));
+    cr_assert(instant_before(redis_now(), guard->layouts.leases_until));
+    end(&one);
+}
+
 static long calls_of(const char *command)
 {
     char name[32];
