@@ -54,13 +54,15 @@ local function with_slots(key, permits, answer)
 end
 
 local left = guard_left()
+-- A hand-over is a release as well. For that it does not matter which vote the agent knows (D3.4).
+local no_vote = previous and left and (not read[at] or has_followed(read[at]))
 
 -- Returns the answer to a granted item. A master without a vote says so in a hand-over: then the
 -- token may come back there (D3).
 local function granted(key, number)
     if not previous then return number end
     local _, agents = channel_of(key)
-    return {'handed', number, agents, left and math.max(left, 1) or 0}
+    return {'handed', number, agents, no_vote and math.max(left, 1) or 0}
 end
 
 -- Takes the lock of item i, and returns its entry. `fence` is the key of its number (nil: no
@@ -108,7 +110,7 @@ local function acquire(i, fence)
                 redis.call('DEL', key)
                 tell(key, first)
             end
-            if inherits and left then return {'guarded', left} end
+            if inherits and no_vote then return {'guarded', left} end
             local answer = held and not inherits and told('held', key, held) or {'held', 0, ''}
             answer[2] = first.left
             return kept(tickets, agent, ticket, ms, answer, mode)

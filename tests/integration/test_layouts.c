@@ -337,6 +337,28 @@ Test(layouts, a_refused_agent_adopts_nothing)
     expect(renew(old, "k", token(granted), NULL), 200, NULL);
 }
 
+/* R23, D3.4: a refused agent hands a lock over and names no vote. Its masters vote, so they confirm
+ * the release. */
+Test(layouts, a_refused_agent_hands_over_and_confirms_the_release)
+{
+    masters_start(3, MASTERS_FORGETFUL);
+    struct agent *agent = start_agent("012", "");
+    cr_assert(eventually(is_ready(agent)));
+    const struct reply *granted = acquire(agent, "k", "ttl=2s&renew=agent&wait=5s");
+    int wire = wire_request(agent, "POST", "/locks/k?ttl=2s&wait=20s", NULL);
+    cr_assert(eventually(metric(agent, "lockagent_waiters") == 1));
+    for (size_t m = 0; m < 3; m++)
+        master_do(
+            m, "HSET lockagent:layouts apart %s",
+            format("%lld 9000 w2 2 lock:=mutex x:1/0 y:1/0 z:1/0", (long long)wall_ms() + 9000));
+    cr_assert(eventually(is_refused(agent)), "%s", get(agent, "/readyz")->body);
+    expect(release(agent, "k", token(granted)), 204, NULL);
+    expect(wire_receive(wire, PATIENCE_MS), 201, NULL);
+    cr_assert_eq(metric(agent, "lockagent_acquire_causes_total{policy=\"*\",cause=\"handover\"}"),
+                 1.0);
+    wire_close(wire);
+}
+
 /* R23: the agent of a hold is killed, and started again with its journal and with another layout.
  * The hold runs out. */
 static void expect_no_resumption(const char *order)

@@ -1,6 +1,8 @@
 /* How the scripts recognise the holder, on a real redis-server. A token that differs in one digit
  * is refused, and the guard lets only the holder's own hand-over pass. A doubled acquire and the
  * number of a repair are here too. */
+#include <time.h>
+
 #include "agent/redis/internal.h"
 #include "redis_rig.h"
 
@@ -89,6 +91,37 @@ Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
     ask(&one, "DEL lockagent:marker lock:k"); /* a master without a marker does not vote either */
     got = exchange(OP_HANDOVER, 0, handover(2, 1));
     cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
+    end(&one);
+}
+
+/* D3.4: a hand-over is a release as well. As there, a master without a vote says so, and one with a
+ * vote does not, also if the agent names none (a closed group, R23). */
+Test(tokens, d3_a_hand_over_that_names_no_vote_says_whether_the_master_has_one)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig.config->groups[0].guard = true;
+    rig.config->max_ttl_ms = 60000;
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+    for (unsigned votes = 0; votes < 2; votes++) {
+        ask(&one, votes ? "SET " VOTE_KEY " =1" : "DEL " VOTE_KEY);
+        for (unsigned is_fair = 0; is_fair < 2; is_fair++) {
+            struct send_item item = is_fair ? fair(handover(2, 1)) : handover(2, 1);
+            ask(&one, "DEL " TICKETS);
+            ask(&one, "SET lock:k " A40 ":000000a1:7:me PX 60000");
+            struct record got = exchange(OP_HANDOVER, 0, item);
+            cr_assert_eq(got.vote, VOTE_YES, "%s", vote_name(got.vote));
+            cr_assert_eq(got.pttl_ms > 0, votes == 0, "%u %u", votes, is_fair);
+        }
+        /* It is the turn of another agent's waiter. */
+        ask(&one, "HSET " TICKETS " 000000000000000b 5:%lld", (long long)time(NULL) * 1000 + 3000);
+        ask(&one, "SET lock:k " A40 ":000000a1:7:me PX 60000");
+        struct record got = exchange(OP_HANDOVER, 0, fair(handover(2, 1)));
+        cr_assert_eq(got.vote, votes ? VOTE_TAKEN : VOTE_GUARDED, "%s", vote_name(got.vote));
+        cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+    }
     end(&one);
 }
 
