@@ -203,14 +203,15 @@ static void look_after(struct master *master)
     if (!idles && master->probe_ticks % CLOCK_TICKS == 0)
         upkeep_read_clock(master);
     bool is_due = ++master->probe_ticks >= (idles ? IDLE_TICKS : PROBE_TICKS);
-    if (is_due)
-        master->probe_ticks = 0;
-    if (is_due && master->group_config->replicas_ack > 0 &&
+    /* An idle group is at this tick as well, 3 s after each of its looks. */
+    if (master->probe_ticks == PROBE_TICKS && master->group_config->replicas_ack > 0 &&
         strcmp(master->health.role, "slave") == 0) {
         /* Its address may lead to another server by now (R21). */
         pipeline_condemn(master->pipeline, "it has become a replica");
         return;
     }
+    if (is_due)
+        master->probe_ticks = 0;
     if (is_due && idles)
         upkeep_look(master);
     else if (is_due)

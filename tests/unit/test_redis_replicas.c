@@ -1,9 +1,10 @@
 /* The Redis room around the WAIT for replicas (R21), on a real master with a real replica. */
+#include "agent/redis/internal.h"
 #include "redis_rig.h"
 
 static struct server one, two;
 
-static void begin_replicated(unsigned ack)
+static void begin_replicated_with(unsigned ack, bool guard)
 {
     static char port[8];
     server_start(&one, NULL);
@@ -16,8 +17,15 @@ static void begin_replicated(unsigned ack)
     rig.config->groups[0].node_timeout_ms = 1020;
     rig.config->groups[0].replicas_ack = ack;
     rig.config->groups[0].replicas_timeout_ms = 1000;
+    rig.config->groups[0].guard = guard;
+    rig.config->max_ttl_ms = 1000;
     rig_start();
     RUN_UNTIL(is_up(0) && strstr(ask(&one, "INFO replication"), "state=online"), 5000);
+}
+
+static void begin_replicated(unsigned ack)
+{
+    begin_replicated_with(ack, /* guard= */ false);
 }
 
 static void end_replicated(void)
@@ -159,5 +167,25 @@ Test(redis_replicas, a_refused_wait_is_no_vote)
     ask(&one, "ACL SETUSER default -wait");
     cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_UNREPLICATED);
     cr_assert(is_down_with(0, "noperm"), "%s", redis_master(rig.redis, 0, 0).reason);
+    end_replicated();
+}
+
+/* The group is idle, and the last question for the marker was asked a moment ago. */
+static bool has_just_looked(void)
+{
+    int64_t asked_us = instant_us_between(rig.redis->guards[0].masters[0].asked_at, redis_now());
+    return marker_idles(rig.redis, 0) && asked_us > 500000 && asked_us < 1500000;
+}
+
+/* R21: a server that has become a replica is left, also if the group is idle: no later than 3 s
+ * after a look at its health, and these are 5 s apart. */
+Test(redis_replicas, r21_a_replica_is_left_in_an_idle_group, .timeout = 40)
+{
+    begin_replicated_with(1, /* guard= */ true);
+    RUN_UNTIL(redis_master(rig.redis, 0, 0).votes, 6000);
+    RUN_UNTIL(has_just_looked(), 15000);
+    ask(&two, "REPLICAOF NO ONE");
+    ask(&one, "REPLICAOF 127.0.0.1 %d", two.port);
+    RUN_UNTIL(state_was_told("it has become a replica"), 5000);
     end_replicated();
 }
