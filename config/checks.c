@@ -256,7 +256,8 @@ static void check_common_masters(struct config_loading *loading)
             const struct config_master *common = common_master(group, other);
             char texts[2][LAYOUT_BYTES + 1];
             struct layout layouts[2];
-            if (common == NULL || !group->guard || !other->guard)
+            if (common == NULL || !config_group_has_layout(config, i) ||
+                !config_group_has_layout(config, j))
                 continue;
             for (size_t k = 0; k < 2; k++) {
                 size_t len = config_layout(config, k == 0 ? i : j, texts[k]);

@@ -17,6 +17,14 @@ bool config_policy_uses(const struct config *config, size_t policy, size_t group
     return memchr(core->groups, (int)group, core->group_count) != NULL;
 }
 
+bool config_group_has_layout(const struct config *config, size_t group)
+{
+    bool is_used = false;
+    for (size_t i = 0; i < config->policy_count; i++)
+        is_used |= config_policy_uses(config, i, group);
+    return is_used && config->groups[group].guard;
+}
+
 size_t config_group_quorum(const struct config *config, size_t group)
 {
     size_t all = config->groups[group].master_count, least = all;

@@ -159,6 +159,10 @@ const char *config_print_duration(int64_t ms, char *out, size_t size);
 /* Returns true if keys of the policy are in the group. */
 bool config_policy_uses(const struct config *config, size_t policy, size_t group);
 
+/* Returns true if agents compare the layout of the group (R23): it has a guard, and a policy uses
+ * it. */
+bool config_group_has_layout(const struct config *config, size_t group);
+
 /* Returns the least number of masters with which a policy of the group can grant locks. */
 size_t config_group_quorum(const struct config *config, size_t group);
 

@@ -152,14 +152,6 @@ master_set marker_tick(struct redis *redis, uint8_t group)
     return asked;
 }
 
-static bool is_used(const struct config *config, uint8_t group)
-{
-    for (size_t i = 0; i < config->policy_count; i++)
-        if (config_policy_uses(config, i, group))
-            return true;
-    return false;
-}
-
 void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)
 {
     const struct config_group *config = &redis->config->groups[group];
@@ -167,7 +159,7 @@ void marker_start(struct redis *redis, uint8_t group, uint32_t silence_ms)
                (uint8_t)config_group_quorum(redis->config, group), config->durable,
                redis->config->max_ttl_ms);
     redis->guards[group].has_replicas = config->replicas_ack > 0;
-    if (!config->guard || !is_used(redis->config, group))
+    if (!config_group_has_layout(redis->config, group))
         return; /* It compares no layouts (A4), or no policy has keys there. */
     struct group_layout *layout = &redis->layouts[group];
     size_t len = config_layout(redis->config, group, layout->ours);
