@@ -163,7 +163,7 @@ const struct config_key config_keys[] = {
      POLICY(core.max_hold_ms), .preset = "10m", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "Longest hold, however often it is renewed. It ends the locks of callers that died "
               "without a release. The agent says that the lock is lost a tenth of it, or of the "
-              "ttl if that is less, before its end."},
+              "ttl if that is less, but at least 50 ms before its end."},
     {.path = "policies[].max_hold_bound", .type = TYPE_DURATION, .flags = KEY_RELOADABLE,
      POLICY(core.bound_max_hold_ms), .preset = "1h", .min = TTL_MS_MIN, .max = 8760 * HOUR,
      .prose = "The same for holds that are bound to their caller's connection (bind=connection)."},
