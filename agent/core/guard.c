@@ -115,7 +115,7 @@ static bool guard_answered_since(const struct guard_master *master,
 static bool is_noted(const struct guard *guard, const struct guard_master *master,
                      struct instant now)
 {
-    return guard->layouts.text.len == 0 || register_is_noted(guard, master, now) ||
+    return guard->layouts.text.len == 0 || register_is_noted(master, now) ||
            MUTANT(GUARD_GATE_NOT_LOOKED_AT) ||
            (MUTANT(GUARD_DISAGREES_ONE_MASTER) && !master->disagrees);
 }
@@ -544,6 +544,7 @@ static void away(struct guard_master *master)
     master->asked = master->seen = master->noted = master->disagrees = master->errs = false;
     master->tried = true;
     master->at_work = master->waits_from = 0;
+    master->noted_until = (struct instant){0};
 }
 
 /* The marker may be of an earlier run, so the master gets no requests for new locks. */
@@ -556,6 +557,7 @@ static void refused(struct guard_master *master)
     master->changed = true;
     master->last.epoch[0] = '\0';
     master->at_work = master->waits_from = 0;
+    master->noted_until = (struct instant){0};
 }
 
 /* Returns true if every master that can be asked votes and has noted the layout. */

@@ -157,6 +157,7 @@ struct guard_master {
     /* When the last question was asked that was answered on this connection. */
     struct instant answered_asked_at;
     uint64_t answered_number;
+    struct instant noted_until; /* R23: the layout counts as noted there until then. */
     /* It has not been told, and its guard is over: the first question that counts for telling it;
      * 0: otherwise. */
     uint64_t waits_from;

@@ -27,11 +27,10 @@ void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms
 
 /* ---- the gate ---- */
 
-bool register_is_noted(const struct guard *guard, const struct guard_master *master,
-                       struct instant now)
+bool register_is_noted(const struct guard_master *master, struct instant now)
 {
-    struct instant until = instant_after_ms(master->answered_asked_at, guard->layouts.fresh_ms);
-    return master->noted && (!instant_before(until, now) || MUTANT(GUARD_STALE_ANSWER_COUNTS));
+    return instant_before(now, master->noted_until) ||
+           (master->noted && MUTANT(GUARD_STALE_ANSWER_COUNTS));
 }
 
 /* R23: "A group takes new locks only while no layout that is no neighbour is known to be at work,
@@ -51,7 +50,7 @@ enum guard_gate guard_gate(const struct guard *guard, struct instant now)
         const struct guard_master *master = &guard->masters[i];
         bool ready = master->phase == GUARD_MASTER_READY,
              waits = !ready && !master->tried && instant_before(now, settled),
-             lacks = ready && !master->errs && !register_is_noted(guard, master, now) &&
+             lacks = ready && !master->errs && !register_is_noted(master, now) &&
                      !MUTANT(GUARD_DISAGREES_ONE_MASTER);
         if (waits || lacks)
             return GUARD_LISTENS;
@@ -138,6 +137,11 @@ void register_hear(struct guard *guard, uint8_t index, const struct guard_layout
         master->disagrees = true;
         master->meets = false;
     }
+    /* The entry that was there is kept beside new neighbours, until a question names them. */
+    if (heard->noted)
+        master->noted_until = instant_after_ms(master->answered_asked_at, layouts->fresh_ms);
+    else if (heard->count == 0 || master->disagrees)
+        master->noted_until = (struct instant){0};
 }
 
 void register_step(struct guard *guard, struct instant now)

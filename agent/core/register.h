@@ -10,10 +10,9 @@ enum {
     REGISTER_QUESTION_MS_MAX = 6000,
 };
 
-/* Returns true if the master's last answer is of a question that was asked a short time ago, and
- * says that the layout is noted there. */
-bool register_is_noted(const struct guard *guard, const struct guard_master *master,
-                       struct instant now);
+/* Returns true if the master has answered that the layout is noted there, and the question was
+ * asked a short time ago. A later answer that names new neighbours alone takes nothing back. */
+bool register_is_noted(const struct guard_master *master, struct instant now);
 
 /* Adds the layout to a question. A guard that is refused lets nothing be noted, so that it keeps no
  * other agent away. */

@@ -259,6 +259,46 @@ Test(guard_layouts, r23_neighbours_are_let_in_and_never_close_each_other)
     }
 }
 
+/* Agent 0 was noted, and its entries fall due to be written anew. A new neighbour is at work by now,
+ * which its question does not name yet. */
+static void meets_a_new_neighbour(void)
+{
+    enum { DUE_MS = 5100 };
+    open_layouts(OURS, NEXT);
+    meets_all(1);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+    rig.now_ms += DUE_MS;
+    passes(0, 0);
+    for (unsigned m = 0; m < 3; m++) {
+        returns(0, m);
+        cr_assert_not(rig.agents[0].guard.masters[m].noted, "master %u", m);
+        cr_assert_eq(gate(0), GUARD_OPEN, "master %u", m);
+        cr_assert_str_not_empty(vote_of(0, m));
+    }
+}
+
+/* R23: "A later answer that names new neighbours, and no other layout, takes nothing back." */
+Test(guard_layouts, r23_a_new_neighbour_does_not_close_the_group)
+{
+    meets_a_new_neighbour();
+    settle(0);
+    for (unsigned m = 0; m < 3; m++)
+        cr_assert(rig.agents[0].guard.masters[m].noted, "master %u", m);
+    cr_assert_eq(gate(0), GUARD_OPEN);
+}
+
+/* R23: the earlier answer counts no longer than it would have counted. */
+Test(guard_layouts, r23_new_neighbours_make_no_answer_count_for_longer)
+{
+    meets_a_new_neighbour();
+    int64_t noted_ms = rig.agents[0].guard.masters[0].noted_until.us / 1000;
+    cr_assert_eq(noted_ms, 1000 + FRESH_MS, "the greeting was asked then");
+    rig.now_ms = noted_ms - 1;
+    cr_assert_eq(gate(0), GUARD_OPEN);
+    rig.now_ms = noted_ms;
+    cr_assert_eq(gate(0), GUARD_LISTENS);
+}
+
 /* A refused agent is let in by itself when the other layout has not asked for as long as it is
  * kept, which is after every lease that it took. */
 Test(guard_layouts, r23_the_other_layout_is_forgotten_when_its_leases_are_over)
