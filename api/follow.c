@@ -1,13 +1,12 @@
 /* GET ?watch=key: streams of the state of a key, for callers that hold nothing (D3.8).
  *
- *   GET --> a stream of its key --line of the present state--> parked --a change--> waking
- *                                        ^                                            |
- *                                        '----------- a few in each turn -------------'
+ *   GET --> a stream of its key --line of the present state--> parked --a change--> woken
+ *                                        ^                                           |
+ *                                        '-------------------------------------------'
  *
  * All streams of a key share one request in the core, from the first of them to the last. The key
  * has the line of its present state, and a stream copies it when its socket has room. So nothing
- * piles up, and a caller that reads slowly misses states that are followed by newer ones. A change
- * wakes some streams in each iteration of the loop, so that a crowd of them delays no holder. */
+ * piles up, and a caller that reads slowly misses states that are followed by newer ones. */
 #include "api/internal.h"
 
 #include <inttypes.h>
@@ -16,19 +15,15 @@
 
 #include "agent/core/random.h"
 
-enum {
-    FOLLOWED_BUCKETS = 1024,
-    WOKEN_IN_TURN = 64, /* Streams that are woken in one iteration of the loop. */
-};
+enum { FOLLOWED_BUCKETS = 1024 };
 
 /* A key that is followed. */
 struct followed {
     struct link of_bucket;
-    uint32_t number;     /* Number of its request in the core. */
-    struct list streams; /* Those that wait for nothing but a change. */
-    size_t count;        /* All its streams, also those in api->waking. */
-    uint64_t version;    /* Number of the present state; 0: there is none yet. */
-    struct buffer line;  /* Its line. */
+    uint32_t number; /* Number of its request in the core. */
+    struct list streams;
+    uint64_t version;   /* Number of the present state; 0: there is none yet. */
+    struct buffer line; /* Its line. */
     size_t key_len;
     char key[];
 };
@@ -37,7 +32,6 @@ struct followed {
 
 bool follow_start(struct api *api)
 {
-    list_init(&api->waking);
     api->followed = calloc(FOLLOWED_BUCKETS, sizeof(*api->followed));
     api->followed_by_number = calloc(api->numbers, sizeof(struct followed *));
     for (size_t i = 0; api->followed != NULL && i < FOLLOWED_BUCKETS; i++)
@@ -167,10 +161,10 @@ void api_followed(struct api *api, const struct effect_followed *now)
         return; /* It was cancelled in this step or before it. */
     char *text = line_of(api, now);
     struct instant at = api->backend.now(api->backend.arg);
-    struct link *link;
-    while ((link = list_first(&followed->streams)) != NULL) {
+    struct list *streams = &followed->streams;
+    for (struct link *link = streams->head.next; link != &streams->head; link = link->next) {
         struct connection *connection = CONTAINER_OF(link, struct connection, stream.of_lock);
-        list_move(&api->waking, link);
+        stream_has_news(connection);
         if (connection->stream.end == STREAM_OPEN && follower_is_stuck(&connection->stream, at))
             stream_give_up(connection);
     }
@@ -180,24 +174,13 @@ void api_followed(struct api *api, const struct effect_followed *now)
     followed->version++;
 }
 
-bool follow_turn(struct api *api)
-{
-    struct link *link;
-    for (unsigned i = 0; i < WOKEN_IN_TURN && (link = list_first(&api->waking)) != NULL; i++) {
-        struct connection *connection = CONTAINER_OF(link, struct connection, stream.of_lock);
-        list_move(&connection->stream.followed->streams, link);
-        stream_wake(connection);
-    }
-    return !list_is_empty(&api->waking);
-}
-
 /* ---- life ------------------------------------------------------------------------------------ */
 
 /* Takes the end of a stream of the key, and ends the following with the last of them. */
 static void follower_left(struct api *api, struct followed *followed)
 {
     api->follower_count--;
-    if (--followed->count > 0)
+    if (!list_is_empty(&followed->streams))
         return;
     struct event event = {.kind = EVENT_CANCEL, .cancel.request = followed->number};
     api->backend.submit(api->backend.arg, &event);
@@ -228,7 +211,6 @@ enum MHD_Result follow_begin(struct connection *connection)
         request->refusal.problem = PROBLEM_OUT_OF_MEMORY;
         return response_refusal(connection, &request->refusal);
     }
-    followed->count++;
     api->follower_count++;
     if (is_new) {
         struct event event = {.kind = EVENT_READ,

@@ -162,8 +162,8 @@ typedef bool next_line_fn(struct stream *stream);
 
 /* A stream, with the events that it still has to report; streams.c has a picture. */
 struct stream {
-    /* Link in a bucket of api->streams. Of a followed key: in its list, or in api->waking. */
-    struct link of_lock;
+    struct link of_lock; /* Link in a bucket of api->streams, or in the list of a followed key. */
+    struct link waking;  /* Link in api->waking. */
     next_line_fn *next_line;
     struct followed *followed; /* The key that it follows (follow.c); NULL: it reports a hold. */
     /* Takes the end of a stream that follows `followed`; otherwise NULL. */
@@ -311,7 +311,7 @@ struct api {
     struct list *followed; /* Buckets of followed keys (follow.c). */
     struct followed **followed_by_number;
     size_t followed_count, follower_count;
-    struct list waking; /* Streams of followed keys that have a new state to write. */
+    struct list waking; /* Streams that have something to report and are not woken yet. */
 
     struct share shares[SHARES]; /* The shares of an iteration of the loop (strangers.c). */
     struct recent recent;
@@ -495,8 +495,10 @@ struct MHD_Response *stream_open(struct connection *connection, struct buffer fi
  * first line of `beginning`, unless it returns NULL: there is not enough memory then. */
 struct MHD_Response *stream_start(struct connection *connection, next_line_fn *next,
                                   struct list *list, const struct stream *beginning);
-/* Lets the stream write, if it waits for something to report. */
-void stream_wake(struct connection *connection);
+/* Lets the stream write in its turn: it has something to report. */
+void stream_has_news(struct connection *connection);
+/* Wakes the streams whose turn it is in this iteration of the loop. */
+void streams_turn(struct api *api);
 /* Reports that the caller does not read. Closes the stream, unless its hold is bound to it. */
 void stream_give_up(struct connection *connection);
 /* Acts on a caller that has hung up, or has closed its sending side. */
@@ -521,8 +523,6 @@ bool follow_start(struct api *api);
 void follow_free(struct api *api);
 /* Answers with such a stream. MHD_NO closes the connection. */
 enum MHD_Result follow_begin(struct connection *connection);
-/* Wakes some streams that have a new state to write. Returns true if others wait for that. */
-bool follow_turn(struct api *api);
 
 /* ---- answer.c: answers of the core as callers see them ---- */
 

@@ -263,7 +263,7 @@ static void on_loop_turn(uv_prepare_t *prepare)
     struct api *api = prepare->data;
     bool more = true, wait = true;
     strangers_begin(api);
-    bool wakes = follow_turn(api);
+    streams_turn(api);
     for (int runs = 0; (more || wait) && runs < RUNS; runs++) {
         wait = strangers_next(api);
         more = run_all(api, false);
@@ -271,7 +271,7 @@ static void on_loop_turn(uv_prepare_t *prepare)
     more |= api->stopping ? run_all(api, true) : run_admin(api);
     if (!more)
         hangup_close_ended(api);
-    if (more || wait || wakes)
+    if (more || wait || !list_is_empty(&api->waking))
         uv_idle_start(&api->again, on_again);
     else
         uv_idle_stop(&api->again);

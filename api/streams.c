@@ -13,6 +13,9 @@
  *                  OPEN --does not read--> bound: EVENT_STUCK, which ends it with `lost`;
  *                                          watched: closed
  *
+ * An event wakes some streams in each iteration of the loop, so that a crowd of them delays no
+ * holder.
+ *
  * A stream keeps no lines. It remembers that the hold was renewed, and how it ended. It writes each
  * line when the socket has room for it, with the rest of the validity at that time. So nothing
  * piles up, and a caller that reads slowly misses renewals that are followed by newer ones. While
@@ -32,12 +35,14 @@ enum {
                          * noticed soon. */
     BLOCK_BYTES = 2048, /* libmicrohttpd's buffer. It holds every line but a grant with the longest
                          * key. */
+    WOKEN_IN_TURN = 64, /* Streams that are woken in one iteration of the loop. */
 };
 
 /* ---- the table: streams by the slot of their lock -------------------------------------------- */
 
 bool streams_start(struct api *api)
 {
+    list_init(&api->waking);
     api->stream_buckets = 1;
     while (api->stream_buckets < api->config->connections_max)
         api->stream_buckets *= 2;
@@ -85,7 +90,7 @@ static bool next_line(struct stream *stream)
         event_line(stream, lost ? "lost" : "released", lost ? reason_name(stream->reason) : NULL,
                    valid_ms > 0 ? valid_ms : 0);
         stream->end = STREAM_OVER;
-    } else if (stream->renewed) {
+    } else if (stream->end == STREAM_OPEN && stream->renewed) {
         stream->renewed = false;
         if (valid_ms > 0) /* Otherwise only the loss is reported (R14). */
             event_line(stream, "renewed", NULL, valid_ms);
@@ -112,12 +117,29 @@ static ssize_t read_stream(void *arg, uint64_t position, char *bytes, size_t siz
     return (ssize_t)count;
 }
 
-void stream_wake(struct connection *connection)
+/* Lets the stream write, if it waits for something to report. */
+static void wake(struct connection *connection)
 {
     if (!connection->stream.parked)
         return;
     connection->stream.parked = false;
     connection_resume(connection);
+}
+
+void stream_has_news(struct connection *connection)
+{
+    struct link *waking = &connection->stream.waking;
+    if (waking->next == NULL) /* Otherwise it keeps its place. */
+        list_append(&connection->api->waking, waking);
+}
+
+void streams_turn(struct api *api)
+{
+    struct link *waking;
+    for (unsigned i = 0; i < WOKEN_IN_TURN && (waking = list_first(&api->waking)) != NULL; i++) {
+        list_remove(waking);
+        wake(CONTAINER_OF(waking, struct connection, stream.waking));
+    }
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -172,7 +194,7 @@ void stream_caller_gone(struct connection *connection)
     }
     if (stream->end == STREAM_OPEN)
         stream->end = STREAM_OVER;
-    stream_wake(connection);
+    wake(connection);
 }
 
 void stream_stop(struct connection *connection)
@@ -182,7 +204,7 @@ void stream_stop(struct connection *connection)
         stream->end = STREAM_LOST;
         stream->reason = REASON_DRAINED;
     }
-    stream_wake(connection);
+    wake(connection);
 }
 
 void stream_closed(struct connection *connection)
@@ -192,6 +214,7 @@ void stream_closed(struct connection *connection)
     if (stream->of_lock.next == NULL)
         return;
     list_remove(&stream->of_lock);
+    list_remove(&stream->waking);
     api->stream_count--;
     metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
     buffer_free(&stream->line);
@@ -261,7 +284,7 @@ static void told(struct connection *connection, const struct effect_trace *trace
         stream->end = STREAM_RELEASED;
         stream->valid_until = now;
     }
-    stream_wake(connection);
+    stream_has_news(connection);
 }
 
 void api_notify(struct api *api, const struct effect_trace *trace)

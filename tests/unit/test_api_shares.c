@@ -397,6 +397,49 @@ Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fin
     close(holder);
 }
 
+static void take_all_that_came(const int *fds, int count)
+{
+    char bytes[4096];
+    turn_for(50);
+    for (int i = 0; i < count; i++)
+        while (recv(fds[i], bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+            ;
+}
+
+/* D9: an event of a hold wakes its watchers in several turns, in their order. The last event comes
+ * last. */
+Test(shares, d9_watchers_are_woken_in_turns, .init = stage_play, .fini = stage_close)
+{
+    enum { WATCHERS = 200, WOKEN = 64 };
+    int fds[WATCHERS];
+    struct effect_answer held = a_real_hold("held");
+    struct effect_trace trace = {
+        .kind = TRACE_RENEWED, .lock = held.lock, .valid_until = held.hold.valid_until};
+    for (int i = 0; i < WATCHERS; i++) {
+        fds[i] = caller_open(API);
+        caller_say(fds[i], "GET /locks/held?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        cr_assert(until(stage.api->stream_count == (uint32_t)i + 1));
+    }
+    take_all_that_came(fds, WATCHERS);
+    api_notify(stage.api, &trace);
+    turn();
+    int woken = answered_count(fds, WATCHERS);
+    cr_assert(woken > 0 && woken <= WOKEN, "%d of them in one turn", woken);
+    cr_assert_eq(answered_count(fds, WOKEN), woken, "not in their order");
+    trace.kind = TRACE_LOST;
+    trace.reason = REASON_EXPIRED;
+    api_notify(stage.api, &trace);
+    for (int i = 0; i < WATCHERS; i++) {
+        received_len = 0;
+        received[0] = '\0';
+        cr_assert(until((take_bytes(fds[i]), strstr(received, "\r\n0\r\n") != NULL)));
+        const char *lost = strstr(received, "\"lost\""), *renewed = strstr(received, "\"renewed\"");
+        cr_assert_not_null(lost, "watcher %d: %s", i, received);
+        cr_assert(renewed == NULL || (i < WOKEN && renewed < lost), "watcher %d: %s", i, received);
+    }
+    close_all(fds, WATCHERS);
+}
+
 /* D9: "those of the admin listener go first, the rest in the order of arrival", also after they
  * were resumed in vain. */
 Test(shares, d9_pages_wait_in_order_behind_those_of_the_admin_listener, .init = stage_play,
