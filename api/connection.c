@@ -340,11 +340,9 @@ bool connection_makes_room(const struct connection *connection)
 
 /* ---- the sweep ------------------------------------------------------------------------------- */
 
-/* Sends 408 past libmicrohttpd. No response is being sent while a request arrives. The shutdown
- * makes libmicrohttpd close the connection. */
-static void say_timeout(struct connection *connection)
+void connection_says(struct connection *connection, enum problem problem)
 {
-    struct problem_report report = problem_report(PROBLEM_REQUEST_TIMEOUT);
+    struct problem_report report = problem_report(problem);
     /* Before the whole header has come, neither media nor method is known. */
     const struct request *request = connection->request;
     bool is_text = request != NULL && request->media == MEDIA_TEXT;
@@ -353,9 +351,10 @@ static void say_timeout(struct connection *connection)
     if (body == NULL)
         return;
     int len = snprintf(bytes, sizeof(bytes),
-                       "HTTP/1.1 408 Request Timeout\r\nContent-Type: %s\r\n"
+                       "HTTP/1.1 %u %s\r\nContent-Type: %s\r\n"
                        "Content-Length: %zu\r\n"
                        "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n%s",
+                       report.status, MHD_get_reason_phrase_for(report.status),
                        is_text ? "text/plain; charset=utf-8" : "application/problem+json",
                        strlen(body), is_head ? "" : body);
     free(body);
@@ -373,8 +372,8 @@ static uint64_t sweep_list(struct list *list, uint64_t now_ms, bool arriving)
             return connection->deadline_ms;
         list_remove(&connection->timed);
         if (arriving)
-            say_timeout(connection);
-        shutdown(connection->fd, SHUT_RDWR);
+            connection_says(connection, PROBLEM_REQUEST_TIMEOUT);
+        shutdown(connection->fd, SHUT_RDWR); /* It makes libmicrohttpd close the connection. */
     }
     return UINT64_MAX;
 }

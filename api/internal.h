@@ -406,6 +406,10 @@ void connection_unpark(struct connection *connection);
  * because the listener rests. */
 bool connection_makes_room(const struct connection *connection);
 
+/* Sends a problem without details past libmicrohttpd, which has no way to answer a request that has
+ * not arrived as a whole. No response is being sent then. The caller closes the connection. */
+void connection_says(struct connection *connection, enum problem problem);
+
 /* Closes, on each listener, one connection that reads its response slowly, if there is one. Called
  * if memory for pages is scarce. */
 void connection_slow_reader_gives_way(struct api *api);
@@ -730,10 +734,10 @@ void intake_end(struct connection *connection);
 /* Reads the raw target: its route, key and query. libmicrohttpd decodes the rest of it in place. */
 void parse_target(struct connection *connection, const char *target);
 /* Checks the whole header. Returns false if the request is to be refused at once, without reading
- * its body. */
+ * its body: its end is in doubt, or the announced body is too large. */
 bool parse_header(struct connection *connection, const char *method, const char *version);
-/* Takes a piece of the body. */
-void parse_piece(struct connection *connection, const char *bytes, size_t len);
+/* Takes a piece of the body. Returns false if the body is larger than limits.body allows. */
+bool parse_piece(struct connection *connection, const char *bytes, size_t len);
 /* Checks the end of the request. A chunked body whose end is in doubt is refused for that first. */
 void parse_end(struct connection *connection);
 /* Reads the parameters of the whole body, and checks them together. */

@@ -296,16 +296,19 @@ static bool is_media_type(const char *header, const char *type)
     return strncasecmp(header, type, len) == 0 && strchr("; \t", header[len]) != NULL;
 }
 
+/* Returns the announced size of the body; 0: none, or it is chunked. */
+static unsigned long long body_length(const struct headers *headers)
+{
+    return headers->content_length == NULL ? 0 : strtoull(headers->content_length, NULL, 10);
+}
+
 static void judge_body(struct connection *connection, const struct headers *headers)
 {
     struct request *request = connection->request;
     const char *type = headers->content_type == NULL ? "" : headers->content_type;
-    unsigned long long length =
-        headers->content_length == NULL ? 0 : strtoull(headers->content_length, NULL, 10);
-    size_t max = connection->api->config->body_bytes_max;
-    if (length > max)
+    unsigned long long length = body_length(headers);
+    if (length > connection->api->config->body_bytes_max)
         refuse(request, PROBLEM_BODY_TOO_LARGE);
-    request->body_size = length > 0 && length < max ? (size_t)length : max;
     if ((length == 0 && headers->transfer_encoding == NULL) || request->route == NULL ||
         !request->route->is_lock_call)
         return;
@@ -427,6 +430,9 @@ bool parse_header(struct connection *connection, const char *method, const char 
         refuse_framing(request, fault);
         return false;
     }
+    unsigned long long length = body_length(&headers);
+    size_t max = connection->api->config->body_bytes_max;
+    request->body_size = length > 0 && length < max ? (size_t)length : max;
     judge_header(connection, &headers, version);
     if (headers.lock_token_doubled)
         refuse_saying(request, PROBLEM_BAD_REQUEST, "the Lock-Token header came twice");
@@ -435,29 +441,28 @@ bool parse_header(struct connection *connection, const char *method, const char 
     request->lock_token = headers.lock_token;
     if (request->method == METHOD_POST || request->method == METHOD_DELETE)
         request->idempotency = headers.idempotency;
-    return request->refusal.problem != PROBLEM_BODY_TOO_LARGE;
+    return length <= max;
 }
 
 /* ---- the body -------------------------------------------------------------------------------- */
 
-void parse_piece(struct connection *connection, const char *bytes, size_t len)
+bool parse_piece(struct connection *connection, const char *bytes, size_t len)
 {
     struct request *request = connection->request;
     request->body_came += len;
+    if (request->body_came > request->body_size)
+        return false;
     if (request->refusal.problem != PROBLEM_NONE || request->body_kind == BODY_NONE)
-        return;
-    if (len > request->body_size - request->body_len) {
-        refuse(request, PROBLEM_BODY_TOO_LARGE);
-        return;
-    }
+        return true;
     if (request->body == NULL)
         request->body = malloc(request->body_size);
     if (request->body == NULL) {
         refuse(request, PROBLEM_OUT_OF_MEMORY);
-        return;
+        return true;
     }
     memcpy(request->body + request->body_len, bytes, len);
     request->body_len += len;
+    return true;
 }
 
 void parse_end(struct connection *connection)

@@ -1,8 +1,9 @@
 /* The life of a request, from its first line to the last byte of its response.
  *
  *   IDLE --request_line_came--> HEADER --parse_header--> BODY --its end--> ARRIVED
- *                                 |
- *                                 '--body too large--> WRITING
+ *                                 |                 |
+ *                                 |                 '--body too large--> closed (413)
+ *                                 '--announced body too large--> WRITING
  *
  *   ARRIVED --check--> CHECKED --run--> WRITING   pages, lists, refusals
  *
@@ -101,6 +102,16 @@ static enum MHD_Result header_came(struct connection *connection, const char *me
     return response_refusal(connection, &connection->request->refusal);
 }
 
+/* Takes all bytes of a piece. MHD_NO closes the connection. */
+static enum MHD_Result piece_came(struct connection *connection, const char *bytes, size_t *len)
+{
+    bool fits = parse_piece(connection, bytes, *len);
+    *len = 0;
+    if (!fits)
+        connection_says(connection, PROBLEM_BODY_TOO_LARGE);
+    return fits ? MHD_YES : MHD_NO;
+}
+
 /* Returns true if the request names a hold that this agent knows. */
 static bool is_a_holders(const struct connection *connection)
 {
@@ -168,9 +179,7 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
             connection->phase = PHASE_ARRIVED;
             return MHD_YES;
         }
-        parse_piece(connection, upload, *upload_len);
-        *upload_len = 0;
-        return MHD_YES;
+        return piece_came(connection, upload, upload_len);
     case PHASE_ARRIVED:
         return check(connection);
     case PHASE_CHECKED:

@@ -347,6 +347,43 @@ Test(connections, a_wait_may_be_longer_than_the_header_time, .init = short_heade
 
 /* ---- limits ---- */
 
+/* D9: a body beyond limits.body is answered as soon as that is known, also if the request has
+ * another fault. */
+Test(connections, a_body_beyond_the_limit_is_answered_at_once, .init = stage_play,
+     .fini = stage_close)
+{
+    enum { SOON_MS = 2000 }; /* It is refused as too slow after 5 s. */
+    static const struct {
+        const char *line, *headers;
+        int status;
+    } cases[] = {
+        {"POST /locks/k", "Host: localhost\r\nAccept: image/png\r\n", 406},
+        {"POST /locks/k", "Host: attacker.example\r\n" FORM, 421},
+        {"PATCH /locks/k", "Host: localhost\r\n" FORM, 405},
+        {"POST /nothing", "Host: localhost\r\n" FORM, 404},
+        {"POST /locks/k", "Host: localhost\r\n" FORM, 413},
+    };
+    static char body[70000], request[1024];
+    memset(body, 'x', sizeof(body));
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        bool is_chunked = i % 2 != 0;
+        int fd = caller_open(i / 2 % 2 != 0 ? API : UNIX);
+        received_len = 0;
+        snprintf(request, sizeof(request), "%s HTTP/1.1\r\n%s%s\r\n\r\n%s", cases[i / 2].line,
+                 cases[i / 2].headers,
+                 is_chunked ? "Transfer-Encoding: chunked" : "Content-Length: 9000000000",
+                 is_chunked ? "10000000\r\n" : "");
+        caller_say(fd, request);
+        if (is_chunked)
+            caller_send(fd, body, sizeof(body));
+        int status = receive_within(fd, SOON_MS, false);
+        cr_expect_eq(status, is_chunked ? 413 : cases[i / 2].status, "%d: %s", status, request);
+        cr_expect(is_closed(fd), "%s", request);
+        close(fd);
+    }
+    cr_assert_eq(stage.submitted, 0);
+}
+
 Test(connections, a_thousand_waiters, .init = stage_play, .fini = stage_close)
 {
     enum { WAITERS = 1000 };
