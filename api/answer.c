@@ -543,6 +543,7 @@ enum MHD_Result exchange_submit(struct connection *connection, struct event *eve
     bool parks = lasts || event->kind == EVENT_ACQUIRE;
     if (api->free_count == 0 || (parks && !connection_park(connection, lasts)))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
+    request->queued_us = instant_us_between(request->came_at, api->backend.now(api->backend.arg));
     request->number = exchange_take_number(api);
     api->by_number[request->number] = connection;
     connection->phase = PHASE_WORKING;
@@ -602,6 +603,7 @@ void api_answer(struct api *api, const struct effect_answer *answer)
     /* Keep the answer until it is written. */
     struct kept_answer *kept = &connection->request->kept;
     kept->answer = *answer;
+    kept->answer.waited_us += connection->request->queued_us;
     keep_text(&kept->answer.occupant.label, kept->holder, sizeof(kept->holder));
     keep_text(&kept->answer.hold.label, kept->label, sizeof(kept->label));
     kept->answer.hold.key = (struct text){NULL, 0}; /* The request has the key. */

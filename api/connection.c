@@ -255,14 +255,16 @@ static void give_way(struct connection *connection)
     shutdown(connection->fd, SHUT_RDWR);
 }
 
-/* Returns the oldest connection of a kind that has taken at least `taken_ms`; NULL if there is
- * none. */
+/* Returns the oldest connection of a kind that has taken at least `taken_ms`; NULL if none of the
+ * OLDEST is one. It asks the kernel about each of them. */
 static struct connection *oldest(struct listener *listener, enum slack slack, uint64_t taken_ms)
 {
+    enum { OLDEST = 16 };
     struct api *api = listener->api;
     uint64_t left_ms = time_ms(api, slack) > taken_ms ? time_ms(api, slack) - taken_ms : 0;
     struct list *list = &listener->slack[slack];
-    for (struct link *at = list->head.next; at != &list->head; at = at->next) {
+    struct link *at = list->head.next;
+    for (unsigned i = 0; i < OLDEST && at != &list->head; i++, at = at->next) {
         struct connection *connection = CONTAINER_OF(at, struct connection, timed);
         if (connection->deadline_ms > uv_now(api->loop) + left_ms)
             break;

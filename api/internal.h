@@ -132,6 +132,7 @@ struct request {
     struct link in_line;           /* Link in a queue of api->shares or in api->rendering. */
     struct connection *connection; /* Its connection while it is in such a queue. */
     uint64_t line_number;          /* Its place in api->rendering; 0: it has not waited there. */
+    int64_t queued_us;             /* Time until the core had it. */
     unsigned status;               /* Status of the queued response; 0: none. */
     struct instant answered_at;    /* When a stream began. */
     bool closes;                   /* The response is the last one of its connection. */

@@ -1,6 +1,9 @@
 /* D9: which request waits for its turn, and which connection makes room, against real sockets. */
 #include "tests/unit/api_stage.h"
 
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+
 TestSuite(shares, .timeout = 60);
 
 #define POST "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -12,6 +15,21 @@ enum {
     COST_MS = 5,   /* time of a request that keeps the loop busy: the whole share of a turn */
     PAUSE_MS = 15, /* more than the 10 ms that a caller must pause in order to pass the crowd */
 };
+
+/* ---- looks at sockets ---- */
+
+static unsigned looks; /* Calls of ioctl(FIONREAD). */
+
+/* Counts the looks of the API at the bytes that a socket has not handed out. */
+int ioctl(int fd, unsigned long request, ...)
+{
+    va_list arguments;
+    va_start(arguments, request);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    looks += request == FIONREAD;
+    return (int)syscall(SYS_ioctl, fd, request, argument);
+}
 
 /* ---- many callers at once ---- */
 
@@ -231,6 +249,22 @@ Test(shares, d9_a_wait_counts_from_the_arrival, .init = stage_play, .fini = stag
     cr_assert_eq(stage.last.acquire.wait_ms + stage.last.acquire.late_ms, WAIT_MS);
     close_all(fds, STRANGERS);
     close(waiter);
+}
+
+/* `waited_ms` counts from the arrival as well, not from when the core had the request. */
+Test(shares, waited_ms_counts_from_the_arrival, .init = stage_play, .fini = stage_close)
+{
+    enum { STRANGERS = 10 };
+    int fds[STRANGERS], late = caller_open(API);
+    open_all(fds, STRANGERS);
+    start_crowd(fds, STRANGERS);
+    stage.answer = a_hold(ANSWER_GRANTED);
+    stage.answer.waited_us = 1000;
+    say_together(&late, 1, POST);
+    expect_status(late, 201);
+    cr_assert_gt(number("waited_ms"), COST_MS, "%s", reply.body);
+    close_all(fds, STRANGERS);
+    close(late);
 }
 
 /* D9: a wait that is over in the queue is still a wait: a call without one is decided otherwise. */
@@ -558,6 +592,24 @@ Test(shares, d9_callers_that_pause_make_room_before_a_holder, .init = stage_of_f
     cr_assert_not(has_ended(holder), "the holder made room");
     close_all(fds, CALLERS);
     close(holder);
+}
+
+/* D9: of connections that have sent a request already, only a few are looked at. */
+Test(shares, d9_the_choice_looks_at_few_connections, .init = stage_of_few, .fini = stage_close)
+{
+    enum { CROWD = 100, LOOKS_MAX = 16 };
+    struct listener *listener = &stage.api->listeners[API];
+    int fds[CROWD];
+    stage.answer = (struct effect_answer){.answer = ANSWER_LOCK_HELD};
+    for (int i = 0; i < CROWD; i++)
+        fds[i] = call_often(POST, 1);
+    say_together(fds, CROWD, POST);
+    listener->connections_max = CROWD;
+    looks = 0;
+    connection_is_silent(CONTAINER_OF(list_first(&stage.api->open), struct connection, all));
+    listener->connections_max = FEW_CONNECTIONS;
+    cr_expect(looks > 0 && looks <= LOOKS_MAX, "%u looks", looks);
+    close_all(fds, CROWD);
 }
 
 /* D9: scarcity begins with the connection that is one too many, not when it was last looked for. */
