@@ -245,7 +245,7 @@ struct listener {
 /* The outcomes of calls for locks in each second of the last minute (recent.c). */
 enum recent_kind {
     RECENT_GRANTED,
-    RECENT_REFUSED, /* A POST that was answered without the lock, for any reason. */
+    RECENT_REFUSED, /* A POST that was let in, well formed, and answered without the lock. */
     RECENT_LOST,    /* Losses that lockagent_locks_lost_total counts. */
     RECENT_KINDS
 };
