@@ -56,6 +56,13 @@ static bool hands_out(enum answer answer)
     return answer == ANSWER_GRANTED || answer == ANSWER_REENTERED || answer == ANSWER_REPEATED;
 }
 
+bool answer_takes_turn(const struct connection *connection)
+{
+    const struct request *request = connection->request;
+    return request->method == METHOD_GET ||
+           (request->method == METHOD_POST && !hands_out(request->kept.answer.answer));
+}
+
 /* Gives back the lock of an answer whose caller is gone. */
 static void answer_give_back(struct api *api, const struct effect_answer *answer)
 {
@@ -540,7 +547,8 @@ enum MHD_Result exchange_submit(struct connection *connection, struct event *eve
     bool is_gone = connection->peer_dead && event->kind != EVENT_RELEASE;
     if (is_gone || (connection->peer_closed && lasts))
         return MHD_NO; /* No caller is left to hold the lock. */
-    bool parks = lasts || event->kind == EVENT_ACQUIRE;
+    /* The token of a PUT or DELETE may be that of a hold: a connection is kept free for it (D9). */
+    bool parks = lasts || event->kind == EVENT_ACQUIRE || event->kind == EVENT_READ;
     if (api->free_count == 0 || (parks && !connection_park(connection, lasts)))
         return answer_here(connection, ANSWER_TOO_MANY_WAITERS);
     request->queued_us = instant_us_between(request->came_at, api->backend.now(api->backend.arg));
@@ -629,11 +637,14 @@ void exchange_cancel(struct connection *connection)
 }
 
 /* Cancels a wait, because it ends with its caller. A caller that has only closed its sending side
- * and does not wait still gets its response. Renewals and releases continue without a caller. */
+ * and does not wait still gets its response. A holder's renewal, and each release, continues
+ * without a caller. */
 void exchange_caller_gone(struct connection *connection)
 {
-    bool nobody_reads = connection->peer_dead && connection->request->method == METHOD_POST;
-    if (!waits(connection->request) && !request_streams(connection->request) && !nobody_reads)
+    const struct request *request = connection->request;
+    bool continues = request->method == METHOD_DELETE || request->is_a_holders,
+         nobody_reads = connection->peer_dead && !continues;
+    if (!waits(request) && !request_streams(request) && !nobody_reads)
         return;
     exchange_cancel(connection);
     resume(connection);

@@ -238,7 +238,8 @@ struct listener {
     uint64_t gave_way_ms; /* When a connection was last closed for others, by the loop's clock. */
     uint64_t scarce_since_ms; /* When free connections became too few; 0: there are enough. */
     size_t parked;            /* Requests that wait for a lock, or stream. */
-    size_t asking;            /* Requests that ask for a lock once, or wait for a turn or a page. */
+    size_t asking;            /* Requests that ask for a lock or its state once, or wait for a turn
+                               * or a page. */
     uv_poll_t poll;
 };
 
@@ -270,9 +271,10 @@ enum share_kind {
 };
 /* The requests that wait for a share, in the order in which they are resumed. */
 enum rank {
-    RANK_RESUMED, /* Resumed before, but the share of that turn was used up. */
-    RANK_PAUSED,  /* The caller pauses between its requests. */
-    RANK_CROWD,   /* All others. */
+    RANK_RESUMED,  /* Resumed before, but the share of that turn was used up. */
+    RANK_ANSWERED, /* Only its answer is left to write. */
+    RANK_PAUSED,   /* The caller pauses between its requests. */
+    RANK_CROWD,    /* All others. */
     RANKS
 };
 struct share {
@@ -396,8 +398,8 @@ void connection_is_idle(struct connection *connection);
 bool connection_pauses(const struct connection *connection);
 
 /* Counts the request among those that keep their connection. `lasts`: it waits or streams;
- * otherwise it asks for a lock or a page once. A request is counted once. Returns false if there
- * are too many (D9). */
+ * otherwise it asks for a lock, its state or a page once. A request is counted once. Returns false
+ * if there are too many (D9). */
 bool connection_park(struct connection *connection, bool lasts);
 /* Ends the count of a request; does nothing if it was not counted. */
 void connection_unpark(struct connection *connection);
@@ -533,6 +535,8 @@ enum MHD_Result follow_begin(struct connection *connection);
 
 /* Returns the status of an answer of the core. */
 unsigned answer_status(enum answer answer);
+/* Returns true if the kept answer hands out no lock, so it is no holder's and may wait (D9). */
+bool answer_takes_turn(const struct connection *connection);
 /* Writes the kept answer, with the rest of its validity at this time. MHD_NO closes the
  * connection. */
 enum MHD_Result answer_write(struct connection *connection);
@@ -753,8 +757,8 @@ void *request_line_came(void *arg, const char *target, struct MHD_Connection *ht
 enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const char *url,
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_len, void **context);
-/* Returns true if the connection is dead and the request can be dropped: it only reads, or the core
- * does not have it yet and it is not a release. */
+/* Returns true if the connection is dead and the request can be dropped: its answer hands out no
+ * lock, or the core does not have it yet and it is not a release. */
 bool request_is_for_nobody(const struct connection *connection);
 /* Ends the request: the response is written, or never will be. */
 void request_completed(void *arg, struct MHD_Connection *http, void **context,

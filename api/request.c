@@ -22,7 +22,7 @@
  * queue responses: after an earlier one libmicrohttpd would close the connection.
  *
  * Strangers wait for their turn (strangers.c) before a large body is parsed, before their request
- * is run or refused, and before the answer to a GET is written. */
+ * is run or refused, and before the answer to a GET, or the refusal of a POST, is written. */
 #include "api/internal.h"
 
 #include <errno.h>
@@ -157,9 +157,9 @@ bool request_is_for_nobody(const struct connection *connection)
 {
     enum phase phase = connection->phase;
     bool is_before_core = phase == PHASE_ARRIVED || phase == PHASE_CHECKED,
-         is_read = phase == PHASE_ANSWERED && connection->request->method == METHOD_GET;
+         is_unread = phase == PHASE_ANSWERED && answer_takes_turn(connection);
     return connection->peer_dead &&
-           (is_read || (is_before_core && connection->request->method != METHOD_DELETE));
+           (is_unread || (is_before_core && connection->request->method != METHOD_DELETE));
 }
 
 enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const char *url,
@@ -185,7 +185,7 @@ enum MHD_Result request_handler(void *arg, struct MHD_Connection *http, const ch
     case PHASE_CHECKED:
         return run(connection);
     case PHASE_ANSWERED:
-        return connection->request->method == METHOD_GET &&
+        return answer_takes_turn(connection) &&
                        strangers_turn_of(connection, SHARE_STRANGERS) == TURN_LATER
                    ? MHD_YES
                    : answer_write(connection);

@@ -8,8 +8,9 @@
  * connections may send one at once, and a renewal waits for the masters' replies no longer than
  * node_timeout. So strangers have a few milliseconds in each turn, and the loop reads from the
  * masters in between. Requests continue in the order of their arrival, but a caller that pauses
- * between its requests passes a crowd. A holder's request is not queued. Health checks have a share
- * of their own, so that they wait for no other request. */
+ * between its requests passes a crowd, and an answer that has come passes both. A holder's request
+ * is not queued. Health checks have a share of their own, so that they wait for no other
+ * request. */
 #include "api/internal.h"
 
 enum { AT_ONCE_MAX = 16 }; /* Requests that are resumed in one run of libmicrohttpd. */
@@ -28,17 +29,18 @@ static bool is_empty(const struct share *share, enum rank rank)
     return list_is_empty(&share->waiting[rank]);
 }
 
-/* Returns the request to resume next, NULL if none waits. A crowd asks again as soon as it is
- * answered, so callers that pause come first. One request in CROWD_SHARE is of the crowd
- * nevertheless. */
+/* Returns the request to resume next, NULL if none waits. Answers come first, because a wait ends
+ * at a deadline. A crowd asks again as soon as it is answered, so callers that pause come before
+ * it. One request in CROWD_SHARE is of the crowd nevertheless. */
 static struct link *pick(struct share *share)
 {
     enum { CROWD_SHARE = 4 };
     bool is_crowds = is_empty(share, RANK_PAUSED) || share->picked % CROWD_SHARE == 0;
     enum rank rank = !is_empty(share, RANK_RESUMED)              ? RANK_RESUMED
+                     : !is_empty(share, RANK_ANSWERED)           ? RANK_ANSWERED
                      : is_crowds && !is_empty(share, RANK_CROWD) ? RANK_CROWD
                                                                  : RANK_PAUSED;
-    share->picked += rank != RANK_RESUMED;
+    share->picked += rank >= RANK_PAUSED;
     return list_first(&share->waiting[rank]);
 }
 
@@ -101,9 +103,10 @@ enum turn strangers_turn_of(struct connection *connection, enum share_kind kind)
     struct api *api = connection->api;
     struct share *share = &api->shares[kind];
     struct request *request = connection->request;
-    enum rank rank = request->has_turn               ? RANK_RESUMED
-                     : connection_pauses(connection) ? RANK_PAUSED
-                                                     : RANK_CROWD;
+    enum rank rank = request->has_turn                     ? RANK_RESUMED
+                     : connection->phase == PHASE_ANSWERED ? RANK_ANSWERED
+                     : connection_pauses(connection)       ? RANK_PAUSED
+                                                           : RANK_CROWD;
     bool goes_first = connection->listener->is_admin || api->stopping,
          is_next = rank == RANK_RESUMED || is_empty_up_to(share, rank);
     request->has_turn = false;

@@ -7,6 +7,7 @@
 TestSuite(shares, .timeout = 60);
 
 #define POST "POST /locks/k HTTP/1.1\r\nHost: localhost\r\n\r\n"
+#define GET "GET /locks/k HTTP/1.1\r\nHost: localhost\r\n\r\n"
 #define WAITING_POST "POST /locks/k?wait=1m HTTP/1.1\r\nHost: localhost\r\n\r\n"
 #define DELETE "DELETE /locks/k HTTP/1.1\r\nHost: localhost\r\nLock-Token: " A_TOKEN "\r\n\r\n"
 #define LIVEZ "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
@@ -327,8 +328,7 @@ Test(shares, d9_a_caller_that_is_gone_leaves_the_queue, .init = stage_play, .fin
     open_all(gone, GONE + 1);
     start_crowd(fds, STRANGERS);
     for (int i = 0; i < GONE; i++)
-        say_together(&gone[i], 1,
-                     i % 2 == 0 ? "GET /locks/k HTTP/1.1\r\nHost: localhost\r\n\r\n" : POST);
+        say_together(&gone[i], 1, i % 2 == 0 ? GET : POST);
     say_together(&gone[GONE], 1, DELETE);
     turn();
     for (int i = 0; i <= GONE; i++)
@@ -338,6 +338,37 @@ Test(shares, d9_a_caller_that_is_gone_leaves_the_queue, .init = stage_play, .fin
     cr_assert_lt(stage.submitted, STRANGERS, "they waited for their turn");
     cr_assert(until(stage.submitted == STRANGERS + 1), "%zu", stage.submitted);
     close_all(fds, STRANGERS);
+}
+
+/* Expects what becomes of a request that the core has when its connection is reset. */
+static void expect_after_reset(const char *request, bool is_dropped)
+{
+    const struct linger reset = {.l_onoff = 1};
+    const size_t before = stage.cancelled;
+    int fd = caller_open(API);
+    caller_say(fd, request);
+    cr_assert(until(stage.pending_count == 1));
+    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+    close(fd);
+    (void)until_within(is_dropped ? PATIENCE : 50, stage.cancelled != before);
+    cr_expect_eq(stage.cancelled - before, is_dropped, "%.20s", request);
+    if (stage.pending_count > 0)
+        answer_pending();
+    cr_assert(until(stage.api->connections == 0));
+}
+
+/* A call whose connection is reset is dropped, also while the core has it. A release goes on, and
+ * so does a renewal of a lock of this agent. */
+Test(shares, a_caller_that_is_gone_leaves_the_core, .init = stage_play, .fini = stage_close)
+{
+    const char *put = put_of_a_holder();
+    stage.answers_at_once = false;
+    expect_after_reset(POST, true);
+    expect_after_reset(GET, true);
+    expect_after_reset(
+        "PUT /locks/k HTTP/1.1\r\nHost: localhost\r\nLock-Token: " A_TOKEN "\r\n\r\n", true);
+    expect_after_reset(put, false);
+    expect_after_reset(DELETE, false);
 }
 
 /* D9: a body that may be costly to read is read in its turn. */
@@ -408,8 +439,9 @@ Test(shares, d9_a_wait_that_was_queued_is_counted_once, .init = stage_play, .fin
     cr_assert(until(count_asking() == 0), "%zu", count_asking());
 }
 
-/* D9: requests for a lock, with those that wait, never take the last 32 connections. */
-Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fini = stage_close)
+/* D9: requests for a lock or its state, with those that wait, never take the last 32
+ * connections. */
+static void last_connections_are_for_holders(const char *request)
 {
     enum { WAITING = 64, ASKING = FEW_CONNECTIONS - WAITING - 32 };
     int waiting[WAITING], asking[ASKING], late, holder;
@@ -417,10 +449,10 @@ Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fin
     open_all(waiting, WAITING);
     say_together(waiting, WAITING, WAITING_POST);
     open_all(asking, ASKING);
-    say_together(asking, ASKING, POST);
+    say_together(asking, ASKING, request);
     cr_assert(until(stage.pending_count == WAITING + ASKING));
     late = caller_open(API);
-    caller_say(late, POST);
+    caller_say(late, request);
     expect_status(late, 429);
     holder = caller_open(API);
     caller_say(holder, DELETE);
@@ -429,6 +461,50 @@ Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fin
     close_all(asking, ASKING);
     close(late);
     close(holder);
+}
+
+Test(shares, d9_the_last_connections_are_for_holders, .init = stage_of_few, .fini = stage_close)
+{
+    last_connections_are_for_holders(POST);
+}
+
+Test(shares, d9_callers_that_look_leave_them_too, .init = stage_of_few, .fini = stage_close)
+{
+    last_connections_are_for_holders(GET);
+}
+
+/* D9: waits whose deadlines end together are answered in several turns. A grant waits for none of
+ * them. */
+Test(shares, d9_refusals_that_come_together_have_their_turns, .init = stage_play,
+     .fini = stage_close)
+{
+    enum { WAITING = 800 };
+    static int fds[WAITING];
+    stage.answers_at_once = false;
+    for (int i = 0; i < WAITING; i++) {
+        fds[i] = caller_open(API);
+        say_together(&fds[i], 1, WAITING_POST);
+        turn();
+    }
+    cr_assert(until(stage.pending_count == WAITING));
+    int granted = caller_open(API);
+    caller_say(granted, WAITING_POST);
+    cr_assert(until(stage.pending_count == WAITING + 1));
+    uint32_t of_grant = stage.last.acquire.request;
+    forget_pending(of_grant);
+    stage.answer = (struct effect_answer){.answer = ANSWER_WAIT_TIMEOUT};
+    while (stage.pending_count > 0)
+        answer_pending();
+    stage.answer = a_hold(ANSWER_GRANTED);
+    give_answer(of_grant);
+    turn();
+    int answered = answered_count(fds, WAITING);
+    cr_expect_lt(answered, WAITING, "all were answered in one turn");
+    cr_expect_eq(answered_count(&granted, 1), 1, "the grant waited for refusals");
+    expect_status(granted, 201);
+    expect_all(fds, WAITING, 409);
+    close_all(fds, WAITING);
+    close(granted);
 }
 
 static void take_all_that_came(const int *fds, int count)
