@@ -14,7 +14,7 @@ ssize_t file_read(int fd, void *bytes, size_t size);
  * of a pipe. */
 ssize_t file_read_path(const char *path, void *bytes, size_t size);
 
-/* Returns true if two looks at a path have met the same file, and nobody has written to it in
+/* Returns true if two looks at a path have met the same file, and no process has written to it in
  * between. */
 bool file_is_unchanged(const struct stat *before, const struct stat *now);
 

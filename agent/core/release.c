@@ -210,8 +210,8 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
     if (is_definite(reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
     bool is_gone = set_has(lock->pending->had, reply->master) && is_definite(reply->vote);
-    if (is_open && (reply->vote == VOTE_YES || reply->is_deleted ||
-                    (is_gone && MUTANT(GONE_IS_DELETED)))) /* by anybody */
+    if (is_open &&
+        (reply->vote == VOTE_YES || reply->is_deleted || (is_gone && MUTANT(GONE_IS_DELETED))))
         lock->pending->deleted |= set_of(reply->master);
     if (reply->vote == VOTE_MOVED)
         lock->moved |= set_of(reply->master);

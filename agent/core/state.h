@@ -217,7 +217,7 @@ struct pending_operation {
                              * token. */
     master_set had;         /* RELEASING: masters that had the key when the release began, as far as
                          * this agent knew. */
-    master_set deleted;     /* RELEASING: masters where this release has deleted it (R6). */
+    master_set deleted;     /* RELEASING: masters on which this release has deleted it (R6). */
     bool is_confirmed;      /* ENDED: a quorum confirmed the release (R6). */
     /* RELEASING, ENDED: masters that may still run a release whose connection has ended (R5). */
     master_set doubtful;

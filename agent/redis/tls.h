@@ -1,9 +1,10 @@
 /* TLS to one master, over a connected socket, in place of recv() and send(). The only module that
  * knows OpenSSL, which is loaded when this module is first used (openssl.h).
  *
- * The certificates and the key can be renewed without a restart: each connection has them as their
- * files are now, which are read again when they have changed. No session is kept. The master is always verified: the chain and the dates of
- * its certificate, and that it is for the name or the address that the agent connects to. */
+ * The certificates and the key can be renewed without a restart: each connection has the present
+ * contents of their files. A file is read again only when it has changed. No session is kept. The
+ * master is always verified: the chain and the dates of its certificate, and that it is for the
+ * name or the address that the agent connects to. */
 #ifndef LOCKAGENT_REDIS_TLS_H
 #define LOCKAGENT_REDIS_TLS_H
 
@@ -19,15 +20,15 @@ enum { TLS_RECORD_BYTES = 16 << 10 };
 
 struct tls;
 
-/* What the connections of a group share: the contents of its files. To begin with, all but `config`
- * is zero. Reading a file with all public authorities takes 20 to 50 ms. */
+/* The contents of a group's files, which its connections share: reading a file with all public
+ * authorities takes 20 to 50 ms. To begin with, all but `config` is zero. */
 struct tls_files {
     const struct config_tls *config;
     struct ssl_ctx_st *context; /* NULL: to be read at the next connection. */
     struct stat seen[3];        /* ca_file, cert_file, key_file when they were read. */
 };
 
-/* Frees the contents. Connections that stand go on. */
+/* Frees the contents. Open connections go on. */
 void tls_files_forget(struct tls_files *files);
 
 /* Returns TLS as the client of `host` (or of files->config->server_name) over a socket, which may

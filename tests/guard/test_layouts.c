@@ -259,8 +259,8 @@ Test(guard_layouts, r23_neighbours_are_let_in_and_never_close_each_other)
     }
 }
 
-/* Agent 0 was noted, and its entries fall due to be written anew. A new neighbour is at work by now,
- * which its question does not name yet. */
+/* Agent 0 was noted, and its entries fall due to be written anew. A new neighbour is at work by
+ * now, which its question does not name yet. */
 static void meets_a_new_neighbour(void)
 {
     enum { DUE_MS = 5100 };
@@ -692,7 +692,8 @@ static void one_is_lost_and_one_forgets(void (*lose)(unsigned a, unsigned m))
     cr_assert_eq(rig.agents[1].guard.masters[0].at_work, 0u, "it shows no layout");
 }
 
-/* R23, D5.3: a master that is away is not beside a neighbour because it has noted the own layout. */
+/* R23, D5.3: a master that is away is not beside a neighbour because it has noted the own layout.
+ */
 Test(guard_layouts, r23_a_master_that_is_away_shows_no_neighbour)
 {
     one_is_lost_and_one_forgets(loses);

@@ -380,7 +380,7 @@ Test(tls, rotation)
     expect(release(agent, "k", token(granted)), 204, NULL);
 }
 
-/* Reading a file with all public authorities takes long, so connections share what was read. */
+/* Reading a file with all public authorities takes long, so connections share its contents. */
 Test(tls, files_are_read_once)
 {
     masters_start_over_tls(3, "no");

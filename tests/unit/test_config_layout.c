@@ -174,8 +174,8 @@ Test(config_layout, r23_a_master_of_two_groups_is_refused_if_they_share_a_prefix
     }
 }
 
-/* R23: a group that no policy uses registers no layout, so it refuses no other one. Its text has the
- * prefix `-`, which a policy of another group may have. */
+/* R23: a group that no policy uses registers no layout, so it refuses no other one. Its text has
+ * the prefix `-`, which a policy of another group may have. */
 Test(config_layout, r23_a_group_without_policies_refuses_no_other_one)
 {
     expect_ok(load_text("redis: {groups: {" ONE ", spare: {masters: [redis://c:1]}}}\n"

@@ -208,8 +208,8 @@ Test(redis_guard, d5_3_a_question_precedes_the_first_command_of_an_idle_group)
     end(&one);
 }
 
-/* R23: "Attempts that are refused keep nothing." Adoptions and resumptions, which a closed group does
- * not send, keep nothing either. Renewals do. */
+/* R23: "Attempts that are refused keep nothing." Adoptions and resumptions, which a closed group
+ * does not send, keep nothing either. Renewals do. */
 Test(redis_guard, r23_a_closed_group_counts_the_leases_that_it_asks_for)
 {
     static const char layout[] = "w2 1 lock:=mutex a:1/0";
