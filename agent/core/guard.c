@@ -675,7 +675,7 @@ void guard_numbers(struct guard *guard, master_set masters, uint64_t number)
 
 struct instant guard_deadline(const struct guard *guard)
 {
-    struct instant first = INSTANT_NEVER;
+    struct instant first = register_deadline(guard);
     bool settled = is_settled(guard);
     for (uint8_t i = 0; i < guard->master_count; i++)
         if (can_be_asked(&guard->masters[i]))

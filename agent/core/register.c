@@ -7,7 +7,9 @@
 #include "core_assert.h"
 
 enum {
-    SETTLE_MS = 1000, /* The time in which every master is tried, at a start. */
+    SETTLE_MS = 1000,           /* The time in which every master is tried, at a start. */
+    STOPPED_MS = SETTLE_MS / 2, /* After a longer pause within that time it begins anew. */
+    STEP_MS = 100,              /* Time between two steps within that time. */
 };
 
 void guard_set_layout(struct guard *guard, struct text text, uint32_t silence_ms,
@@ -144,12 +146,29 @@ void register_hear(struct guard *guard, uint8_t index, const struct guard_layout
         master->noted_until = (struct instant){0};
 }
 
+/* Returns true if the last step was within the time in which every master is tried. */
+static bool is_listening(const struct guard_register *layouts)
+{
+    return layouts->has_stepped &&
+           instant_before(layouts->stepped_at, instant_after_ms(layouts->listens_since, SETTLE_MS));
+}
+
+struct instant register_deadline(const struct guard *guard)
+{
+    const struct guard_register *layouts = &guard->layouts;
+    return layouts->text.len > 0 && is_listening(layouts)
+               ? instant_after_ms(layouts->stepped_at, STEP_MS)
+               : INSTANT_NEVER;
+}
+
 void register_step(struct guard *guard, struct instant now)
 {
     struct guard_register *layouts = &guard->layouts;
-    bool was_paused =
-        instant_before(instant_after_ms(layouts->stepped_at, layouts->fresh_ms), now) &&
-        !MUTANT(GUARD_PAUSE_UNNOTICED);
+    int64_t pause_ms = is_listening(layouts) && !MUTANT(GUARD_LISTENS_ASLEEP)
+                           ? STOPPED_MS
+                           : (int64_t)layouts->fresh_ms;
+    bool was_paused = instant_before(instant_after_ms(layouts->stepped_at, pause_ms), now) &&
+                      !MUTANT(GUARD_PAUSE_UNNOTICED);
     if (!layouts->has_stepped || was_paused) {
         layouts->listens_since = now;
         for (uint8_t i = 0; i < guard->master_count; i++)

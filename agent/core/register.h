@@ -24,6 +24,9 @@ void register_ask(const struct guard *guard, struct instant now, struct guard_as
 void register_hear(struct guard *guard, uint8_t index, const struct guard_layouts *heard,
                    struct instant now, struct guard_effects *effects);
 
+/* Returns when the next event is due at the latest; INSTANT_NEVER unless the guard listens. */
+struct instant register_deadline(const struct guard *guard);
+
 /* Call it with each event. After a start, or a pause of the whole agent, the guard listens anew:
  * a master that has not answered since, and that could be asked, may know a layout that is no
  * neighbour. */

@@ -216,9 +216,10 @@ static void draw_run(struct world *world, const struct options *options, uint64_
          layouts = world->theme == THEME_LAYOUTS;
     world->agent_count = (unsigned)between(world, leases || layouts ? 2 : 1, AGENTS_MAX);
     world->chaos_until_us = (int64_t)(leases ? 70000 : 25000) * MS;
-    /* The longest guard, a guess behind it, and a master that was out of reach before. */
+    /* The longest guard, a guess behind it, and a master that was out of reach before. Of three
+     * layouts two may keep each other out once more, when both have forgotten the third (R23). */
     world->end_us = world->chaos_until_us + (int64_t)(leases    ? LONG_TTL_MS + 22000
-                                                      : layouts ? 60000
+                                                      : layouts ? 105000
                                                                 : 42000) *
                                                 MS;
     draw_agents(world);

@@ -210,7 +210,7 @@ Test(guard_layouts, r23_a_master_that_is_silent_from_the_start_is_waited_for_a_s
     has_layout(1, OURS);
     meet(1, 0);
     meet(1, 1);
-    passes(1, 990);
+    lives(1, 990);
     settle(1);
     cr_assert_eq(gate(1), GUARD_LISTENS);
     passes(1, 20);
@@ -451,6 +451,22 @@ Test(guard_layouts, r23_an_agent_that_was_stopped_listens_to_all_masters_anew)
     cr_assert_eq(gate(0), GUARD_LISTENS, "master 2 has not been tried since");
     meet(0, 2);
     cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+}
+
+/* Its greeting of master 2 was in flight, or the answer is there and unread. */
+Test(guard_layouts, r23_an_agent_that_is_stopped_while_it_listens_begins_anew)
+{
+    open_layouts(OURS, APART);
+    flush(0), flush(1); /* Now only master 2 knows. */
+    meet(1, 0), meet(1, 1);
+    settle(1);
+    cr_assert_eq(gate(1), GUARD_LISTENS);
+    passes(1, 3500);
+    cr_assert_eq(gate(1), GUARD_LISTENS, "master 2 has not been tried");
+    lives(1, 900);
+    cr_assert_eq(gate(1), GUARD_LISTENS);
+    lives(1, 200);
+    cr_assert_eq(gate(1), GUARD_OPEN, "it has listened");
 }
 
 /* A master that refuses its marker notes nothing. It gets no vote of this agent's, and the others
