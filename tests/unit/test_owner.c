@@ -504,6 +504,17 @@ Test(owner, r6_a_master_that_has_not_answered_may_have_it)
     expect_answer(1, ANSWER_RELEASE_PENDING);
 }
 
+/* The same of a master that was not asked. */
+Test(owner, r6_a_master_that_is_down_may_have_it)
+{
+    struct token token = begin_with_three();
+    master_is(4, EVENT_MASTER_DOWN, 0), rig.count = 0;
+    release(1, "k", token);
+    expect_send(OP_RELEASE, 0x0f);
+    reply(OP_RELEASE, 0x03, VOTE_YES), reply(OP_RELEASE, 0x0c, VOTE_ABSENT);
+    expect_answer(1, ANSWER_RELEASE_PENDING);
+}
+
 /* R6: a DELETE at another agent that reached no quorum may have deleted it there, before that agent
  * proved that the hold goes on. */
 Test(owner, r6_a_key_that_somebody_has_deleted_confirms_no_release)
