@@ -108,25 +108,6 @@ static void make_way(struct core *core, struct key *key, const struct lock *adop
         timers_set(&core->timers, timer_of_request(core, &core->requests[contender]), core->now);
 }
 
-/* Returns true if the PUT came while the adoption was in flight, and names a label that no master
- * has been told (D3.9). An adoption that names none tells none, also if a master has the same. */
-static bool names_other_label(const struct core_request *request, const struct lock *lock)
-{
-    struct text label = metadata_label(&request->metadata);
-    bool is_told = lock->relabels && text_same(label, lock_label(lock));
-    return label.len > 0 && !is_told && !MUTANT(JOINED_LABEL_DROPPED);
-}
-
-/* Returns true if the PUT came while the adoption was in flight, and names another ttl or another
- * `renew`. */
-static bool asks_for_other_terms(const struct core_request *request, const struct lock *lock)
-{
-    bool other_ttl = request->terms.ttl_ms != 0 && request->terms.ttl_ms != lock->terms.ttl_ms,
-         other_renew =
-             request->terms.renew != RENEW_UNSET && request->terms.renew != lock->terms.renew;
-    return other_ttl || other_renew;
-}
-
 static void adoption_won(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ADOPTING);
@@ -152,8 +133,8 @@ static void adoption_won(struct core *core, struct lock *lock)
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = next) {
         next = at->next;
         struct core_request *request = CONTAINER_OF(at, struct core_request, link);
-        if (names_other_label(request, lock) || asks_for_other_terms(request, lock))
-            continue; /* A further round writes its label (D3.9), and has its terms. */
+        if (request->wants_round > lock->round.number)
+            continue; /* It came later: a further round confirms the hold, with its terms. */
         struct effect_answer answer = answer_for_lock(ANSWER_RENEWED, lock);
         answer.adopted = true;
         /* Holds of Java have no number (R22). */
@@ -223,6 +204,7 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     struct lock *lock = adoption_of(core, key, token);
     if (lock != NULL) {
         list_append(&lock->requests, &request->link);
+        request_awaits_next_round(lock, request);
         return;
     }
     bool numbered = token->fence != 0 && !fence_is_wild(core, key->group, token->fence),
@@ -333,6 +315,11 @@ static void ask_anew(struct core *core, struct lock *lock)
     lock->label_votes = 0;
     round_begin(&lock->round, OP_ADOPT, group->config.masters, lock->quorum, asked, core->now,
                 slow_timeout_ms(core, lock));
+    for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next) {
+        struct core_request *request = CONTAINER_OF(at, struct core_request, link);
+        if (request->wants_round != 0) /* It has joined, and may name other terms. */
+            request_awaits_next_round(lock, request);
+    }
     timers_set(&core->timers, timer_of_lock(lock), lock->round.deadline);
     if (asked != 0)
         outbox_send(core, lock, OP_ADOPT, asked);

@@ -439,6 +439,9 @@ MUST_CHECK struct core_request *request_by_secret(const struct core *core, const
 void request_answer(struct core *core, struct core_request *request, struct effect_answer answer);
 /* Frees the request without an answer. */
 void request_forget(struct core *core, struct core_request *request);
+/* Makes a PUT, or a POST that has the hold already, wait for the next round: a round that is in
+ * flight may have been answered before the hold was released. */
+void request_awaits_next_round(const struct lock *lock, struct core_request *request);
 /* Returns the attempt in flight for the request, which will be decided soon; NULL: none. */
 struct lock *request_attempt(const struct core_request *request);
 /* Answers every request of the list alike. */

@@ -117,6 +117,12 @@ void request_answer(struct core *core, struct core_request *request, struct effe
     list_append(&core->settled, &request->link);
 }
 
+void request_awaits_next_round(const struct lock *lock, struct core_request *request)
+{
+    CORE_ASSERT(request->key == lock->key && request->state == REQUEST_RENEWING);
+    request->wants_round = lock->round.number + !MUTANT(ROUND_OUT_COUNTS);
+}
+
 struct lock *request_attempt(const struct core_request *request)
 {
     CORE_ASSERT(request->attempt == NULL || request->attempt->pending->contender == request->slot);

@@ -489,12 +489,6 @@ void watchdog_renews(struct core *core)
     }
 }
 
-static void await_next_round(const struct lock *lock, struct core_request *request)
-{
-    CORE_ASSERT(request->key == lock->key && request->state == REQUEST_RENEWING);
-    request->wants_round = lock->round.number + !MUTANT(ROUND_OUT_COUNTS);
-}
-
 static void renew_for_requests(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
@@ -512,7 +506,7 @@ void watchdog_renew(struct core *core, struct lock *lock, struct core_request *r
     CORE_ASSERT(request->state == REQUEST_BEGUN);
     request->state = REQUEST_RENEWING;
     list_append(&lock->requests, &request->link);
-    await_next_round(lock, request);
+    request_awaits_next_round(lock, request);
     renew_for_requests(core, lock);
 }
 
@@ -520,7 +514,7 @@ void watchdog_renew_again(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(!list_is_empty(&lock->requests));
     for (struct link *at = lock->requests.head.next; at != &lock->requests.head; at = at->next)
-        await_next_round(lock, CONTAINER_OF(at, struct core_request, link));
+        request_awaits_next_round(lock, CONTAINER_OF(at, struct core_request, link));
     renew_for_requests(core, lock);
 }
 

@@ -316,6 +316,26 @@ Test(clocks, r14_an_adoption_that_was_sent_before_is_asked_again)
     cr_assert_eq(listed_until_us("k"), 110000 + 10000000 - 102000);
 }
 
+/* D3.4: the adoption that is asked anew has the first PUT's terms, and the further round the second
+ * one's. */
+Test(clocks, r14_a_put_that_joins_an_adoption_keeps_its_terms)
+{
+    static const struct token token = {.random = {1}, .fence = 1699999999000000};
+    begin_five();
+    read_all(ALL, 0);
+    at_ms(100), renew_as(1, "k", token, .ttl_ms = 10000);
+    expect_send(OP_ADOPT, ALL);
+    renew_as(2, "k", token, .ttl_ms = 20000);
+    at_ms(110), read_as(4, 9000000, 500, 500);
+    expect_send(OP_ADOPT, ALL);
+    reply(OP_ADOPT, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    expect_send(OP_RENEW, 0x07);
+    cr_assert_eq(rig.sent[OP_RENEW].ttl_ms, 20000);
+    reply(OP_RENEW, 0x07, VOTE_YES);
+    expect_answer(2, ANSWER_RENEWED);
+}
+
 /* D3.4: a quorum with one and the same other number is a no. Masters 0 and 1 gave that number to
  * the first question only. */
 Test(clocks, r14_other_numbers_that_an_adoption_heard_before_are_forgotten)
