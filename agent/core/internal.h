@@ -257,9 +257,12 @@ bool lease_is_unproved(const struct lock *lock);
 /* Returns true if the reply is that of a resumption that was not sent, perhaps because the group is
  * closed (R23). The hold is the agent's own, so it is renewed without the vote (R24). */
 bool lease_is_withheld(const struct lock *lock, const struct event_reply *reply);
-/* Returns false if the reply says that the master has the key, but the key may be there by a native
- * command that the master has run after it forgot a vote. Such a key counts as repaired (R24). */
-bool lease_counts(const struct lock *lock, const struct event_reply *reply);
+/* Returns false if the reply says that the master has the key, and it does not count: it may be
+ * there by a native command that the master has run after it forgot a vote (R24), or it was created
+ * anew since a round was last won, and another master denies the token (R7). It counts as
+ * repaired. */
+bool lease_counts(const struct core *core, const struct lock *lock,
+                  const struct event_reply *reply);
 /* Notes that a quorum has confirmed the token. Keys that this round found on other masters count
  * from the next one on (R24). */
 void lease_round_won(struct core *core, struct lock *lock);

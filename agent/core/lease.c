@@ -220,9 +220,21 @@ bool lease_is_withheld(const struct lock *lock, const struct event_reply *reply)
     return reply->op == OP_RESUME && reply->vote == VOTE_NOT_SENT && !lease_is_unproved(lock);
 }
 
-bool lease_counts(const struct lock *lock, const struct event_reply *reply)
+static master_set denying(const struct core *core, const struct lock *lock)
+{
+    master_set set = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
+        set |= is_denial(lock->masters[m].word) && can_run(core, lock, m) ? set_of(m) : 0;
+    return set;
+}
+
+bool lease_counts(const struct core *core, const struct lock *lock, const struct event_reply *reply)
 {
     bool finds = reply->op == OP_RENEW || reply->op == OP_REPAIR || reply->op == OP_HANDOVER;
+    bool renews = finds || reply->op == OP_RESUME,
+         is_repaired = reply->vote == VOTE_YES && set_has(lock->repaired, reply->master);
+    if (renews && is_repaired && denying(core, lock) != 0 && !MUTANT(REPAIRED_COUNTS))
+        return false;
     if (reply->op == OP_RESUME && reply->vote == VOTE_GUARDED)
         return lease_is_unproved(lock); /* It has found the key, without its vote. */
     return !finds || reply->vote != VOTE_YES || !set_has(lock->uncounted, reply->master) ||
@@ -233,6 +245,35 @@ void lease_round_won(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_HELD);
     lock->uncounted &= (master_set) ~(lock->round.heard & lease_word(core, lock, WORD_YES));
+    lock->repaired = 0;
+}
+
+/* Returns the masters that confirmed the token in an earlier epoch. */
+static master_set forgetful(const struct core *core, const struct lock *lock)
+{
+    master_set set = 0;
+    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
+        set |= lock->masters[m].confirmed != 0 && !is_of_this_epoch(core, lock, m) ? set_of(m) : 0;
+    return set;
+}
+
+/* Returns true if so many masters have forgotten the token that the others are no quorum. */
+static bool is_forgotten(const struct core *core, const struct lock *lock)
+{
+    int masters = core->groups[lock->group].config.masters;
+    return masters - set_size(forgetful(core, lock)) < lock->quorum;
+}
+
+/* Notes that the master has created the key anew. Until the round of the repair, or a later one, has
+ * been won, it does not count while a master denies the token within its lease (R7): a release
+ * elsewhere may have deleted the key there since the proof, and have found none here. No round can
+ * be won without it if too many masters have forgotten the token. */
+static void repaired(const struct core *core, struct lock *lock, uint8_t m)
+{
+    bool is_won = !instant_before(lock->won_from, lock->round.started),
+         is_unproved = set_has(forgetful(core, lock), m) && is_forgotten(core, lock);
+    if (!is_won && !is_unproved)
+        lock->repaired |= set_of(m);
 }
 
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
@@ -255,6 +296,8 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     lock->round.heard |= set_of(m);
     if (reply->vote == VOTE_REPAIRED || reply->vote == VOTE_ABSENT)
         lock->mending |= set_of(m);
+    if (reply->vote == VOTE_REPAIRED && reply->op == OP_REPAIR)
+        repaired(core, lock, m);
     enum word word = word_of(reply->vote);
     if (word == WORD_NONE || (word == WORD_YES && reply->op == OP_RAISE))
         return;
@@ -267,14 +310,6 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     if (word == WORD_YES && reply->op == OP_ADOPT)
         label_heard(core, lock, reply->occupant.label);
     lock->masters[m].word = word;
-}
-
-static master_set denying(const struct core *core, const struct lock *lock)
-{
-    master_set set = 0;
-    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
-        set |= is_denial(lock->masters[m].word) && can_run(core, lock, m) ? set_of(m) : 0;
-    return set;
 }
 
 /* Masters that say `unlocked` deny the token for good, also after its lease (R25). */
@@ -331,23 +366,13 @@ static bool is_proved_since(const struct core *core, const struct lock *lock, ui
     return !instant_before(lock->won_from, proof_from(core, lock, m));
 }
 
-/* Returns the masters that confirmed the token in an earlier epoch. */
-static master_set forgetful(const struct core *core, const struct lock *lock)
-{
-    master_set set = 0;
-    for (uint8_t m = 0; m < core->groups[lock->group].config.masters; m++)
-        set |= lock->masters[m].confirmed != 0 && !is_of_this_epoch(core, lock, m) ? set_of(m) : 0;
-    return set;
-}
-
 /* Returns true if the master confirmed the token in an earlier epoch, and the masters that did not
  * forget it are no quorum. So no round can prove that the lock was not released elsewhere. */
 static bool is_unprovable(const struct core *core, const struct lock *lock, uint8_t m)
 {
-    int remembering = core->groups[lock->group].config.masters - set_size(forgetful(core, lock));
     /* A quorum has confirmed it to this process. Otherwise it may have been released before. */
     bool is_won = lock->won_from.us != 0;
-    return is_won && remembering < lock->quorum && standing_of(core, lock, m) == FORGOTTEN &&
+    return is_won && is_forgotten(core, lock) && standing_of(core, lock, m) == FORGOTTEN &&
            !is_proved_since(core, lock, m);
 }
 

@@ -306,6 +306,7 @@ struct lock {
      * (R24). HELD: a renewal asks them for their vote; without it a key there counts as
      * repaired. */
     master_set uncounted;
+    master_set repaired;  /* Masters that were repaired since a round was last won (R7). */
     master_set by_script; /* Masters on which native commands did not grant it (VOTE_BY_SCRIPT). */
     master_set was_set;   /* Those of them on which they have set its key. */
     master_set owed;      /* Masters that have not confirmed the release (R6). */

@@ -14,7 +14,7 @@ static struct event_reply judged(struct core *core, const struct lock *lock,
     struct event_reply counts = *reply;
     if (counts.is_native && lock->state == LOCK_ACQUIRING)
         counts.fence = lock->pending->proposed;
-    if (!lease_counts(lock, reply))
+    if (!lease_counts(core, lock, reply))
         counts.vote = VOTE_REPAIRED;
     /* R24: the master has found the key and extended it. Only native commands set keys that do not
      * count. */

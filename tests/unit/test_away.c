@@ -458,3 +458,33 @@ Test(away, the_watchdog_repairs_by_itself)
     }
     cr_assert(repaired);
 }
+
+/* D3.4: a DELETE at another agent has deleted the key on master 2. A second one, at a third agent,
+ * found none on 0 and 2, and was answered 404. The hold must not go on with 0 and 1. */
+Test(away, r7_a_repaired_key_counts_for_nothing_beside_a_denial)
+{
+    for (int i = 0; i < 2; i++) { /* beside a denial, beside a silent master */
+        enum vote of_the_third = i == 0 ? VOTE_ABSENT : VOTE_UNKNOWN;
+        prepare(3);
+        begin();
+        master_is(0, EVENT_MASTER_DOWN, 0);
+        acquire(30, "k");
+        expect_send(OP_ACQUIRE, 0x06);
+        reply(OP_ACQUIRE, 0x06, VOTE_YES);
+        expect_answer(30, ANSWER_GRANTED);
+        token = rig.answer.hold.token;
+        master_is(0, EVENT_MASTER_UP, 1);
+        at_ms(100), rig.count = 0;
+        renew(1, "k", token);
+        expect_send(OP_RENEW, 0x06);
+        expect_send(OP_REPAIR, 0x01);
+        reply(OP_REPAIR, 0x01, VOTE_REPAIRED), reply(OP_RENEW, 0x02, VOTE_YES);
+        reply(OP_RENEW, 0x04, of_the_third);
+        expect_answer(1, ANSWER_RENEW_FAILED);
+        at_ms(200), rig.count = 0;
+        renew(2, "k", token);
+        expect_send(OP_RENEW, 0x07);
+        reply(OP_RENEW, 0x03, VOTE_YES), reply(OP_RENEW, 0x04, of_the_third);
+        expect_answer(2, i == 0 ? ANSWER_RENEW_FAILED : ANSWER_RENEWED);
+    }
+}
