@@ -264,8 +264,8 @@ static bool is_forgotten(const struct core *core, const struct lock *lock)
     return masters - set_size(forgetful(core, lock)) < lock->quorum;
 }
 
-/* Notes that the master has created the key anew. Until the round of the repair, or a later one, has
- * been won, it does not count while a master denies the token within its lease (R7): a release
+/* Notes that the master has created the key anew. Until the round of the repair, or a later one,
+ * has been won, it does not count while a master denies the token within its lease (R7): a release
  * elsewhere may have deleted the key there since the proof, and have found none here. No round can
  * be won without it if too many masters have forgotten the token. */
 static void repaired(const struct core *core, struct lock *lock, uint8_t m)
