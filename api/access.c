@@ -12,7 +12,7 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-#include "agent/base/file.h"
+#include "agent/base/unchanged.h"
 #include "agent/log.h"
 
 enum { LOOK_MS = 1000 }; /* Shortest time between two checks of the token's file. */

@@ -2,8 +2,6 @@
 #ifndef LOCKAGENT_BASE_FILE_H
 #define LOCKAGENT_BASE_FILE_H
 
-#include <stdbool.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 
 /* Reads up to `size` bytes: to the end of the file, or until `bytes` is full. Returns how many; -1
@@ -13,9 +11,5 @@ ssize_t file_read(int fd, void *bytes, size_t size);
 /* The same of the file at `path`, which is opened for it. Does not wait for the writer
  * of a pipe. */
 ssize_t file_read_path(const char *path, void *bytes, size_t size);
-
-/* Returns true if two looks at a path have met the same file, and no process has written to it in
- * between. */
-bool file_is_unchanged(const struct stat *before, const struct stat *now);
 
 #endif

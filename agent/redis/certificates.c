@@ -4,7 +4,7 @@
 
 #include <sys/stat.h>
 
-#include "agent/base/file.h"
+#include "agent/base/unchanged.h"
 
 enum { LOOK_TICKS = 10 * 1000 / TICK_MS }; /* Ticks between two looks at a file. */
 

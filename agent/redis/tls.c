@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/base/file.h"
+#include "agent/base/unchanged.h"
 #include "agent/core/core_assert.h"
 #include "agent/redis/openssl.h"
 #include "agent/redis/tls.h"
