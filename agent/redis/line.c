@@ -240,13 +240,18 @@ static void stands(struct line *line)
 static void shake_hands(struct line *line)
 {
     int done = tls_greet(line->tls);
-    if (done > 0)
+    if (done > 0) {
         stands(line);
-    else if (done < 0 && errno == EAGAIN)
+        return;
+    }
+    if (done < 0 && errno == EAGAIN) {
         poll_for(line, tls_waits_to_write(line->tls) ? UV_WRITABLE : UV_READABLE);
-    else
-        end_with(line, REDIS_FAULT_NONE,
-                 done < 0 ? fault_of(line, errno) : "tls: the master closed the connection");
+        return;
+    }
+    const char *fault = done < 0 ? fault_of(line, errno) : "tls: the master closed the connection";
+    /* They may lack parts for which OpenSSL had no memory. */
+    tls_files_forget(line->tls_files);
+    end_with(line, REDIS_FAULT_NONE, fault);
 }
 
 static void connected(struct line *line)

@@ -378,8 +378,10 @@ struct tls *tls_open(struct tls_files *files, const char *host, int fd)
     if (tls == NULL)
         return NULL;
     tls->fault = TLS_FAULT_NONE;
-    if (!begin_session(tls, files, host, fd) && tls->ssl != NULL) {
-        openssl.SSL_free(tls->ssl); /* Without the name the handshake would verify nothing. */
+    if (!begin_session(tls, files, host, fd)) {
+        tls_files_forget(files);
+        if (tls->ssl != NULL)
+            openssl.SSL_free(tls->ssl); /* Without the name the handshake would verify nothing. */
         tls->ssl = NULL;
     }
     return tls;

@@ -28,7 +28,8 @@ struct tls_files {
     struct stat seen[3];        /* ca_file, cert_file, key_file when they were read. */
 };
 
-/* Frees the contents. Open connections go on. */
+/* Frees the contents. Open connections go on. Call it when a handshake has failed: the contents may
+ * lack parts for which OpenSSL had no memory. */
 void tls_files_forget(struct tls_files *files);
 
 /* Returns TLS as the client of `host` (or of files->config->server_name) over a socket, which may
