@@ -249,7 +249,7 @@ static void shake_hands(struct line *line)
         return;
     }
     const char *fault = done < 0 ? fault_of(line, errno) : "tls: the master closed the connection";
-    /* They may lack parts for which OpenSSL had no memory. */
+    /* The contents of the files may lack parts for which OpenSSL had no memory. */
     tls_files_forget(line->tls_files);
     end_with(line, REDIS_FAULT_NONE, fault);
 }

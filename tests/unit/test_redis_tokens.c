@@ -64,8 +64,8 @@ Test(tokens, one_digit_of_forty_makes_another_holder)
     end(&one);
 }
 
-/* D5.3, R9: it is an acquire wherever it does not find the holder's key. */
-Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
+/* Starts a group that is guarded, of one master, which is new to it: it has no vote. */
+static void begin_guarded(void)
 {
     server_start(&one, NULL);
     rig_configure();
@@ -74,6 +74,12 @@ Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
     rig.config->max_ttl_ms = 60000;
     rig_start();
     RUN_UNTIL(is_up(0), 3000);
+}
+
+/* D5.3, R9: it is an acquire wherever it does not find the holder's key. */
+Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
+{
+    begin_guarded();
     struct record got = exchange(OP_HANDOVER, 0, handover(2, 1));
     cr_assert_eq(got.vote, VOTE_GUARDED, "%s", vote_name(got.vote));
     cr_assert_gt(got.pttl_ms, 50000);
@@ -98,13 +104,7 @@ Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
  * vote does not, also if the agent names none (a closed group, R23). */
 Test(tokens, d3_a_hand_over_that_names_no_vote_says_whether_the_master_has_one)
 {
-    server_start(&one, NULL);
-    rig_configure();
-    rig_master(0, &one, true);
-    rig.config->groups[0].guard = true;
-    rig.config->max_ttl_ms = 60000;
-    rig_start();
-    RUN_UNTIL(is_up(0), 3000);
+    begin_guarded();
     for (unsigned votes = 0; votes < 2; votes++) {
         ask(&one, votes ? "SET " VOTE_KEY " =1" : "DEL " VOTE_KEY);
         for (unsigned is_fair = 0; is_fair < 2; is_fair++) {
@@ -141,13 +141,7 @@ static struct send_item strangers(unsigned format, bool numbered)
  * neither that the key is not there, nor that it has deleted it. */
 Test(tokens, d3_a_master_that_may_have_forgotten_tells_a_delete_nothing)
 {
-    server_start(&one, NULL);
-    rig_configure();
-    rig_master(0, &one, true);
-    rig.config->groups[0].guard = true;
-    rig.config->max_ttl_ms = 60000;
-    rig_start();
-    RUN_UNTIL(is_up(0), 3000);
+    begin_guarded();
     for (unsigned format = 0; format < 4; format++) { /* plain, fair, rw, redisson */
         for (unsigned numbered = 0; numbered < 2; numbered++) {
             struct send_item item = strangers(format, numbered), known = item;
