@@ -18,9 +18,9 @@
  *
  * A stream keeps no lines. It remembers that the hold was renewed, and how it ended. It writes each
  * line when the socket has room for it, with the rest of the validity at that time. So nothing
- * piles up, and a caller that reads slowly misses renewals that are followed by newer ones. While
- * there is nothing to report, the connection is suspended. Our own epoll instance still reports
- * that the caller leaves (server.c). */
+ * piles up, and a caller that reads slowly misses renewals that a newer one or the end follows.
+ * While there is nothing to report, the connection is suspended. Our own epoll instance still
+ * reports that the caller leaves (server.c). */
 #include "api/internal.h"
 
 #include <inttypes.h>

@@ -392,6 +392,7 @@ static void check_renewed(struct world *w, uint8_t agent, struct request *reques
         checker_fail(w, "C4 a%u renewed k%u for a wrong token", agent, request->key);
         return;
     }
+    check_had_still(w, agent, request, hold);
     if (is_back)
         checker_taken_up(w, hold, request);
     if (answer->adopted)
