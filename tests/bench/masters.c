@@ -13,7 +13,7 @@ enum { RING = 1 << 18, BYTES_DRAWN = RANDOM_CHARS / 2 };
 
 /* The operation whose reply comes next on a connection. */
 struct pending {
-    uint16_t caller;
+    uint16_t caller, replies;
     uint32_t operation;
 };
 
@@ -78,14 +78,15 @@ void masters_load(const char *script, char ret_sha[SHA_CHARS + 1])
     }
 }
 
-void masters_send(uint16_t caller, uint32_t operation, const char *bytes, size_t length)
+void masters_send(uint16_t caller, uint32_t operation, uint16_t replies, const char *bytes,
+                  size_t length)
 {
     for (int i = 0; i < count; i++) {
         struct master *master = masters[i];
         if (master->tail - master->head == RING)
             die("the master on port %d owes %d replies", master->port, RING);
         master->ring[master->tail++ % RING] =
-            (struct pending){.caller = caller, .operation = operation};
+            (struct pending){.caller = caller, .replies = replies, .operation = operation};
         master->dirty = true;
         redisAppendFormattedCommand(master->redis, bytes, length);
     }
@@ -95,7 +96,7 @@ void masters_send_formatted(uint16_t caller, uint32_t operation, char *bytes, in
 {
     if (length < 0)
         die("out of memory");
-    masters_send(caller, operation, bytes, (size_t)length);
+    masters_send(caller, operation, /* replies= */ 1, bytes, (size_t)length);
     redisFreeCommand(bytes);
 }
 
@@ -103,8 +104,11 @@ static void take_reply(struct master *master, const redisReply *reply, int64_t n
 {
     if (master->head == master->tail)
         die("a reply that nobody asked for");
-    struct pending pending = master->ring[master->head++ % RING];
-    reply_to(pending.caller, pending.operation, reply, now);
+    struct pending *pending = &master->ring[master->head % RING];
+    if (--pending->replies > 0)
+        return;
+    master->head++;
+    reply_to(pending->caller, pending->operation, reply, now);
 }
 
 void masters_read(struct master *master)

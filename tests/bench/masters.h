@@ -24,8 +24,9 @@ void masters_connect(int epoll_fd, masters_reply_fn *on_reply);
 /* Loads a script into all masters. */
 void masters_load(const char *script, char ret_sha[SHA_CHARS + 1]);
 /* Hands the same bytes, which stay the caller's, to every master. They go out once per master and
- * iteration of the loop, in masters_flush(). */
-void masters_send(uint16_t caller, uint32_t operation, const char *bytes, size_t length);
+ * iteration of the loop, in masters_flush(). `replies`: how many come; the last one is told. */
+void masters_send(uint16_t caller, uint32_t operation, uint16_t replies, const char *bytes,
+                  size_t length);
 /* The same for a command of redisFormatCommand(), which had `length` as its result. Frees
  * `bytes`. */
 void masters_send_formatted(uint16_t caller, uint32_t operation, char *bytes, int length);

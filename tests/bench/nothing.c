@@ -1,8 +1,10 @@
 /* The do-nothing agent: the cost of libmicrohttpd as an HTTP server, and nothing else.
  *
  *   alone         every POST and DELETE is answered at once, with an answer of the agent's size
- *   with masters  the agent's own scripts, encoded and read by its own code, go to all masters of
- *                 its configuration, and the answer is given at the quorum
+ *   with masters  the requests of an iteration of the loop are gathered, as the agent gathers them.
+ *                 The agent's own commands, encoded and read by its own code, go to all masters of
+ *                 its configuration: native ones to acquire, and the script to release. A request
+ *                 is answered at the quorum
  *
  * There is no table of locks, deadline, renewal, repair, undo, validity, policy or parameter: no
  * agent of this make can cost less, and this one locks nothing. */
@@ -30,7 +32,12 @@
 #define SINGLE_THREADED 0
 #endif
 
-enum { COMMAND_BYTES = 4096, CONNECTIONS = 2 * CALLERS_MAX, TTL_MS = 30000, RUNS = 4 };
+enum {
+    COMMAND_BYTES = 1024 * LIMIT_BATCH,
+    CONNECTIONS = 2 * CALLERS_MAX,
+    TTL_MS = 30000,
+    RUNS = 4,
+};
 
 enum exchange_state { UNUSED, CAME, ASKED, DECIDED };
 
@@ -38,29 +45,52 @@ enum exchange_state { UNUSED, CAME, ASKED, DECIDED };
 struct exchange {
     enum exchange_state state;
     enum op op;
-    uint32_t operation;
+    uint32_t operation; /* Votes on an earlier one are late. */
     int yes, no;
     struct MHD_Connection *http;
     struct token token;
+    char key[LIMIT_KEY_BYTES + 1];
     struct exchange *next_unused;
 };
 
+/* One call to all masters. The slot is taken again when all of them have replied. */
+struct call {
+    enum op op;
+    unsigned count;
+    int replies; /* That are awaited. */
+    struct native_results native;
+    struct exchange *exchanges[LIMIT_BATCH];
+    uint32_t operations[LIMIT_BATCH];
+    struct call *next_unused;
+};
+
 static struct exchange exchanges[CONNECTIONS], *unused;
+static struct call calls[CONNECTIONS], *unused_calls;
+/* Gathered in this iteration of the loop; NULL: none. */
+static struct call *acquires, *releases;
 static struct config config;
 static bool with_masters;
 static int port, quorum, epoll_fd;
 static struct MHD_Response *released, *refused;
 
-static struct token fresh_token(void)
+static uint64_t wall_us(void)
 {
-    struct token token = {.fence = 0};
-    char digits[TOKEN_CHARS_MAX + 1];
     struct timespec now;
 
     clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static struct token fresh_token(void)
+{
+    static uint64_t number; /* Rises, so that no master refuses it. */
+    struct token token = {.fence = 0};
+    char digits[TOKEN_CHARS_MAX + 1];
+    uint64_t now = wall_us();
+
+    number = now > number ? now : number + 1;
     fresh_random(digits);
-    int length = snprintf(digits + RANDOM_CHARS, sizeof digits - RANDOM_CHARS, ".%" PRIu64,
-                          (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+    int length = snprintf(digits + RANDOM_CHARS, sizeof digits - RANDOM_CHARS, ".%" PRIu64, number);
     if (!token_parse((struct text){digits, RANDOM_CHARS + (size_t)length}, &token))
         die("nothing: a bad token");
     return token;
@@ -99,58 +129,121 @@ static enum MHD_Result answer(const struct exchange *exchange)
 
 /* ---- masters ---- */
 
-static void ask_masters(struct exchange *exchange, const char *url)
+static uint16_t number_of(const struct call *call)
+{
+    return (uint16_t)(call - calls);
+}
+
+static struct call *call_new(enum op op)
+{
+    struct call *call = unused_calls;
+
+    if (!call)
+        die("nothing: more than %d calls at once", CONNECTIONS);
+    unused_calls = call->next_unused;
+    call->op = op;
+    call->count = 0;
+    return call;
+}
+
+static void send_acquire(struct resp *resp, struct call *call, const struct send_item *items)
+{
+    int64_t clock_ms = (int64_t)(wall_us() / 1000); /* The masters are on this machine. */
+    struct native native = asking_native(resp, &config, 0, items, call->count);
+
+    asking_native_ends(&native, resp->bytes + (native.bytes.at - resp->bytes), clock_ms);
+    call->native = (struct native_results){.takes = true,
+                                           .results = native.results,
+                                           .fencing = true,
+                                           .clock_ms = clock_ms,
+                                           .spread_ms = native.spread_ms};
+    masters_send(number_of(call), 0, native.before + 1, native.bytes.at, native.bytes.len);
+}
+
+static void send_release(struct resp *resp, const struct call *call, const struct send_item *items)
+{
+    struct text command = asking_op(resp, &config, 0, OP_RELEASE, items, call->count);
+
+    masters_send(number_of(call), 0, 1, command.at, command.len);
+}
+
+static void ask_masters(struct call *call)
 {
     static char bytes[COMMAND_BYTES];
     struct resp resp = {.bytes = bytes, .size = sizeof bytes};
-    const char *key = strrchr(url, '/') + 1;
-    struct send_item item = {
-        .key = {key, strlen(key)},
-        .token = exchange->token,
-        .agent = 1,
-        .asked = true,
-        .ttl_ms = TTL_MS,
-        .policy = (uint16_t)(config.policy_count - 1),
-        .fencing = true,
-    };
-    char own_bytes[ASKING_OWN_BYTES];
+    struct send_item items[LIMIT_BATCH];
 
-    if (item.key.len > LIMIT_KEY_BYTES)
-        die("nothing: a key of %zu bytes", item.key.len);
-    exchange->state = ASKED;
-    exchange->yes = exchange->no = 0;
-    exchange->operation++;
-    struct text command = asking_op(&resp, &config, 0, exchange->op, &item, 1);
-    if (op_creates(exchange->op)) { /* no deadline */
-        struct text own =
-            asking_own(own_bytes, exchange->op, /* clock_ms= */ 0, (struct text){"", 0});
-        size_t at = (size_t)(command.at - resp.bytes) + command.len;
-        if (at + own.len > resp.size)
-            die("nothing: a command of %zu bytes", command.len);
-        memcpy(resp.bytes + at, own.at, own.len);
-        command.len += own.len;
+    for (unsigned i = 0; i < call->count; i++) {
+        const struct exchange *exchange = call->exchanges[i];
+        items[i] = (struct send_item){
+            .key = {exchange->key, strlen(exchange->key)},
+            .token = exchange->token,
+            .agent = 1,
+            .asked = true,
+            .ttl_ms = TTL_MS,
+            .policy = (uint16_t)(config.policy_count - 1),
+            .fencing = true,
+        };
     }
-    masters_send((uint16_t)(exchange - exchanges), exchange->operation, command.at, command.len);
-    MHD_suspend_connection(exchange->http);
+    call->replies = master_count();
+    if (call->op == OP_ACQUIRE)
+        send_acquire(&resp, call, items);
+    else
+        send_release(&resp, call, items);
 }
 
-static void on_reply(uint16_t number, uint32_t operation, const redisReply *reply, int64_t now)
+static void ask_gathered(struct call **call)
 {
-    struct exchange *exchange = &exchanges[number];
-    struct event_reply read;
-    const char *error = NULL;
+    if (*call)
+        ask_masters(*call);
+    *call = NULL;
+}
 
-    (void)now;
-    if (exchange->state != ASKED || exchange->operation != operation)
-        return;
-    if (reply_read(exchange->op, 1, reply, &read, &error) != REDIS_OUTCOME_OK)
-        die("nothing: %s", error);
-    exchange->yes += read.vote == VOTE_YES;
-    exchange->no += read.vote != VOTE_YES;
+static void gather(struct exchange *exchange)
+{
+    struct call **call = exchange->op == OP_ACQUIRE ? &acquires : &releases;
+
+    if (!*call)
+        *call = call_new(exchange->op);
+    (*call)->operations[(*call)->count] = ++exchange->operation;
+    (*call)->exchanges[(*call)->count++] = exchange;
+    exchange->state = ASKED;
+    exchange->yes = exchange->no = 0;
+    MHD_suspend_connection(exchange->http);
+    if ((*call)->count == LIMIT_BATCH)
+        ask_gathered(call);
+}
+
+static void count_vote(struct exchange *exchange, enum vote vote)
+{
+    exchange->yes += vote == VOTE_YES;
+    exchange->no += vote != VOTE_YES;
     if (exchange->yes < quorum && exchange->no <= master_count() - quorum)
         return;
     exchange->state = DECIDED;
     MHD_resume_connection(exchange->http);
+}
+
+static void on_reply(uint16_t number, uint32_t operation, const redisReply *reply, int64_t now)
+{
+    struct call *call = &calls[number];
+    struct event_reply read[LIMIT_BATCH];
+    const char *error = NULL;
+
+    (void)operation, (void)now;
+    if (call->op == OP_ACQUIRE)
+        native_reply_read(&call->native, call->count, reply, read);
+    else if (reply_read(call->op, call->count, reply, read, &error) != REDIS_OUTCOME_OK)
+        die("nothing: %s", error);
+    for (unsigned i = 0; i < call->count; i++) {
+        struct exchange *exchange = call->exchanges[i];
+        if (exchange->state == ASKED && exchange->operation == call->operations[i])
+            count_vote(exchange, read[i].vote);
+    }
+    if (--call->replies == 0) {
+        call->next_unused = unused_calls;
+        unused_calls = call;
+    }
 }
 
 /* ---- requests ---- */
@@ -209,7 +302,11 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *http, const 
         die("nothing: a DELETE without a token");
     if (!with_masters)
         return answer(exchange);
-    ask_masters(exchange, url);
+    const char *key = strrchr(url, '/') + 1;
+    if (strlen(key) > LIMIT_KEY_BYTES)
+        die("nothing: a key of %zu bytes", strlen(key));
+    snprintf(exchange->key, sizeof exchange->key, "%s", key);
+    gather(exchange);
     return MHD_YES;
 }
 
@@ -249,6 +346,8 @@ static _Noreturn void run(struct MHD_Daemon *http)
         die("nothing: cannot watch the HTTP server: %s", strerror(errno));
     for (;;) {
         bool more = run_daemon(http);
+        ask_gathered(&acquires);
+        ask_gathered(&releases);
         more |= !masters_flush();
         int ready = epoll_wait(epoll_fd, events, MASTERS_MAX + 1, more ? 0 : -1);
         for (int i = 0; i < ready; i++)
@@ -273,7 +372,6 @@ static void open_masters(const char *path)
     }
     quorum = master_count() / 2 + 1;
     masters_connect(epoll_fd, on_reply);
-    masters_load(redis_scripts[SCRIPT_ACQUIRE].text, sha);
     masters_load(redis_scripts[SCRIPT_RELEASE].text, sha);
 }
 
@@ -299,6 +397,8 @@ int main(int argc, char **argv)
     for (int i = CONNECTIONS - 1; i >= 0; i--) {
         exchanges[i].next_unused = unused;
         unused = &exchanges[i];
+        calls[i].next_unused = unused_calls;
+        unused_calls = &calls[i];
     }
     released = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     refused = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
