@@ -249,8 +249,7 @@ static void shake_hands(struct line *line)
         return;
     }
     const char *fault = done < 0 ? fault_of(line, errno) : "tls: the master closed the connection";
-    /* The contents of the files may lack parts for which OpenSSL had no memory. */
-    tls_files_forget(line->tls_files);
+    tls_files_doubt(line->tls_files, uv_now(line->poll.loop));
     end_with(line, REDIS_FAULT_NONE, fault);
 }
 

@@ -293,6 +293,17 @@ void tls_files_forget(struct tls_files *files)
     files->context = NULL;
 }
 
+void tls_files_doubt(struct tls_files *files, uint64_t now_ms)
+{
+    enum { KEPT_MS_MIN = 1000, KEPT_MS_MAX = 64 * KEPT_MS_MIN };
+    if (now_ms < files->kept_until_ms)
+        return;
+    if (files->kept_ms < KEPT_MS_MAX)
+        files->kept_ms = files->kept_ms == 0 ? KEPT_MS_MIN : 2 * files->kept_ms;
+    files->kept_until_ms = now_ms + files->kept_ms;
+    tls_files_forget(files);
+}
+
 /* Returns true if the contents are those that the files have now. The authorities of the system are
  * read for each connection, because they are many files. */
 static bool is_current(const struct tls_files *files, const struct stat now[OUR_FILES])
@@ -379,7 +390,6 @@ struct tls *tls_open(struct tls_files *files, const char *host, int fd)
         return NULL;
     tls->fault = TLS_FAULT_NONE;
     if (!begin_session(tls, files, host, fd)) {
-        tls_files_forget(files);
         if (tls->ssl != NULL)
             openssl.SSL_free(tls->ssl); /* Without the name the handshake would verify nothing. */
         tls->ssl = NULL;

@@ -26,11 +26,17 @@ struct tls_files {
     const struct config_tls *config;
     struct ssl_ctx_st *context; /* NULL: to be read at the next connection. */
     struct stat seen[3];        /* ca_file, cert_file, key_file when they were read. */
+    uint64_t kept_until_ms;     /* Until then a handshake that fails leaves the contents. */
+    uint64_t kept_ms;           /* How long they were kept before that. */
 };
 
-/* Frees the contents. Open connections go on. Call it when a handshake has failed: the contents may
- * lack parts for which OpenSSL had no memory. */
+/* Frees the contents. Open connections go on. */
 void tls_files_forget(struct tls_files *files);
+
+/* Call it when a handshake has failed: the contents may lack parts for which OpenSSL had no memory,
+ * so the next connection reads the files again. A master may fail each time, so that happens at most
+ * once a second, and more and more rarely: once a minute in the end. `now_ms`: the loop's time. */
+void tls_files_doubt(struct tls_files *files, uint64_t now_ms);
 
 /* Returns TLS as the client of `host` (or of files->config->server_name) over a socket, which may
  * be blocking or not, and stays the caller's. If a file cannot be used, tls_greet() reports it.

@@ -398,6 +398,32 @@ Test(tls, files_are_read_once)
     close(watch);
 }
 
+/* A master whose handshakes fail has them read again, but not at each try. */
+Test(tls, files_are_not_read_for_each_handshake_that_fails)
+{
+    masters_start_over_tls(3, "no");
+    const char *trusted = write_file("trusted.pem", read_whole_file(world_path("ca.pem")));
+    struct agent *agent = agent_start(&(struct agent_options){.group = format(OF_CA, trusted)});
+    authority("other");
+    certificate("foreign", "other", "IP:127.0.0.1", 2);
+    master_do(0, "CONFIG SET tls-cert-file %s tls-key-file %s", world_path("foreign.pem"),
+              key_of("foreign"));
+    const int watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    cr_assert_geq(inotify_add_watch(watch, trusted, IN_OPEN), 0);
+    master_do(0, "CLIENT KILL TYPE normal SKIPME yes");
+    const char *failures =
+        format("lockagent_master_tls_failures_total{group=\"main\",master=\"%s\",fault=\"%s\"}",
+               strstr(master_url(0), "://") + 3, "authority");
+    cr_assert(eventually(metric(agent, failures) >= 10));
+    size_t reads = 0;
+    char events[sizeof(struct inotify_event)];
+    while (read(watch, events, sizeof(events)) == (ssize_t)sizeof(events))
+        reads++;
+    cr_assert(reads >= 1 && reads <= 5, "%zu times for %g failures", reads,
+              metric(agent, failures));
+    close(watch);
+}
+
 /* ---- commands ---- */
 
 Test(tls, trust)
