@@ -30,6 +30,7 @@ struct chunks {
     enum chunks_state state;
     uint64_t left; /* Bytes of data of this chunk that are still to come. */
     uint64_t data; /* Bytes of data that have come. */
+    uint64_t came; /* Bytes that have come, with the lines around the data. */
 };
 
 /* Begins a chunked body. */

@@ -365,10 +365,13 @@ void connection_says(struct connection *connection, enum problem problem)
         connection->request->status = report.status;
 }
 
+/* Ends connections whose time is over: at most SWEPT, because thousands of callers may have begun
+ * together, and each costs the loop some 20 us. Returns when to come back. */
 static uint64_t sweep_list(struct list *list, uint64_t now_ms, bool arriving)
 {
-    struct link *first;
-    while ((first = list_first(list)) != NULL) {
+    enum { SWEPT = 64 };
+    struct link *first = NULL;
+    for (unsigned i = 0; i < SWEPT && (first = list_first(list)) != NULL; i++) {
         struct connection *connection = CONTAINER_OF(first, struct connection, timed);
         if (connection->deadline_ms > now_ms)
             return connection->deadline_ms;
@@ -377,7 +380,8 @@ static uint64_t sweep_list(struct list *list, uint64_t now_ms, bool arriving)
             connection_says(connection, PROBLEM_REQUEST_TIMEOUT);
         shutdown(connection->fd, SHUT_RDWR); /* It makes libmicrohttpd close the connection. */
     }
-    return UINT64_MAX;
+    /* libuv runs a timer that is due now in the same iteration. */
+    return list_is_empty(list) ? UINT64_MAX : now_ms + 1;
 }
 
 static void on_sweep(uv_timer_t *timer)

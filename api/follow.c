@@ -166,7 +166,7 @@ void api_followed(struct api *api, const struct effect_followed *now)
         struct connection *connection = CONTAINER_OF(link, struct connection, stream.of_lock);
         stream_has_news(connection);
         if (connection->stream.end == STREAM_OPEN && follower_is_stuck(&connection->stream, at))
-            stream_give_up(connection);
+            connection->stream.stuck = true;
     }
     buffer_free(&followed->line);
     followed->line = (struct buffer){

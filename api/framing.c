@@ -246,6 +246,7 @@ void chunks_take(struct chunks *chunks, const char *bytes, size_t len)
         if (chunks->left == 0)
             chunks->state = CHUNKS_DATA_CR;
     }
+    chunks->came += at;
 }
 
 /* ---- the bytes that are read ---- */

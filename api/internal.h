@@ -174,6 +174,7 @@ struct stream {
     bool bound;   /* If the caller leaves, the hold is released. */
     bool parked;  /* It is suspended, because there is nothing to report. */
     bool renewed; /* The renewal is still to be reported. */
+    bool stuck;   /* The caller does not read; it is still to be logged. */
     enum stream_end end;
     enum reason reason; /* Reason of LOST. */
     struct instant valid_until;
@@ -504,10 +505,9 @@ struct MHD_Response *stream_start(struct connection *connection, next_line_fn *n
                                   struct list *list, const struct stream *beginning);
 /* Lets the stream write in its turn: it has something to report. */
 void stream_has_news(struct connection *connection);
-/* Wakes the streams whose turn it is in this iteration of the loop. */
+/* Wakes the streams whose turn it is in this iteration of the loop, and gives up those that are
+ * stuck. */
 void streams_turn(struct api *api);
-/* Reports that the caller does not read. Closes the stream, unless its hold is bound to it. */
-void stream_give_up(struct connection *connection);
 /* Acts on a caller that has hung up, or has closed its sending side. */
 void stream_caller_gone(struct connection *connection);
 /* Ends the stream because the agent ends. An open hold is reported as `lost`. */

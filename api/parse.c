@@ -448,9 +448,12 @@ bool parse_header(struct connection *connection, const char *method, const char 
 
 bool parse_piece(struct connection *connection, const char *bytes, size_t len)
 {
+    /* Chunks of one byte take six; their lines may be longer. */
+    enum { AROUND = 8, AROUND_BYTES = 1024 };
     struct request *request = connection->request;
     request->body_came += len;
-    if (request->body_came > request->body_size)
+    if (request->body_came > request->body_size ||
+        connection->chunks.came > AROUND * (uint64_t)request->body_size + AROUND_BYTES)
         return false;
     if (request->refusal.problem != PROBLEM_NONE || request->body_kind == BODY_NONE)
         return true;

@@ -13,8 +13,8 @@
  *                  OPEN --does not read--> bound: EVENT_STUCK, which ends it with `lost`;
  *                                          watched: closed
  *
- * An event wakes some streams in each iteration of the loop, so that a crowd of them delays no
- * holder.
+ * An event wakes some streams in each iteration of the loop, and gives up some of those that are
+ * not read, so that a crowd of them delays no holder.
  *
  * A stream keeps no lines. It remembers that the hold was renewed, and how it ended. It writes each
  * line when the socket has room for it, with the rest of the validity at that time. So nothing
@@ -133,12 +133,33 @@ void stream_has_news(struct connection *connection)
         list_append(&connection->api->waking, waking);
 }
 
+/* Reports that the caller does not read. Closes the stream, unless its hold is bound to it. */
+static void give_up(struct connection *connection)
+{
+    struct stream *stream = &connection->stream;
+    stream->stuck = false;
+    metrics_stream_dropped(connection->api->backend.metrics);
+    log_event(LOG_WARN, "stream is not read",
+              LOG_TEXT_FIELD("kind", stream->bound              ? "bound"
+                                     : stream->followed != NULL ? "followed"
+                                                                : "watched"),
+              LOG_BYTES_FIELD(
+                  "key", ((struct text){connection->request->key, connection->request->key_len})));
+    if (stream->bound)
+        return;
+    stream->end = STREAM_OVER;
+    shutdown(connection->fd, SHUT_RDWR);
+}
+
 void streams_turn(struct api *api)
 {
     struct link *waking;
     for (unsigned i = 0; i < WOKEN_IN_TURN && (waking = list_first(&api->waking)) != NULL; i++) {
+        struct connection *connection = CONTAINER_OF(waking, struct connection, stream.waking);
         list_remove(waking);
-        wake(CONTAINER_OF(waking, struct connection, stream.waking));
+        if (connection->stream.stuck)
+            give_up(connection);
+        wake(connection);
     }
 }
 
@@ -229,29 +250,13 @@ void stream_closed(struct connection *connection)
 
 /* ---- events of the hold ---------------------------------------------------------------------- */
 
-void stream_give_up(struct connection *connection)
-{
-    struct stream *stream = &connection->stream;
-    metrics_stream_dropped(connection->api->backend.metrics);
-    log_event(LOG_WARN, "stream is not read",
-              LOG_TEXT_FIELD("kind", stream->bound              ? "bound"
-                                     : stream->followed != NULL ? "followed"
-                                                                : "watched"),
-              LOG_BYTES_FIELD(
-                  "key", ((struct text){connection->request->key, connection->request->key_len})));
-    if (stream->bound)
-        return;
-    stream->end = STREAM_OVER;
-    shutdown(connection->fd, SHUT_RDWR);
-}
-
 /* Ends a hold or a stream whose caller has not taken a line since the renewal before. `*said`:
  * another caller of the same hold was reported already (R11). */
 static void is_stuck(struct connection *connection, bool *said)
 {
     struct stream *stream = &connection->stream;
     struct api *api = connection->api;
-    stream_give_up(connection);
+    stream->stuck = true;
     /* The loss comes back as a trace. If the caller reads again, it gets the report. */
     if (stream->bound) {
         struct event event = {.kind = EVENT_STUCK, .stuck.lock = stream->lock};

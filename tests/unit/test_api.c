@@ -429,6 +429,31 @@ Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fin
         close(fds[i]);
 }
 
+/* D3: the stream ends here first, and the caller is not seen to leave. */
+Test(api, a_bound_stream_that_fails_gives_its_hold_back, .init = stage_play, .fini = stage_close)
+{
+    stage.config->policies[1].core.max_hold_ms = 3600000;
+    stage.config->policies[1].core.bound_max_hold_ms = 3600000;
+    core_set_policies(
+        stage.core,
+        (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
+    stage.answer = a_real_hold("k");
+    int fd = caller_open(API);
+    caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.submitted == 1));
+    struct stream *stream =
+        &CONTAINER_OF(list_first(&stage.api->open), struct connection, all)->stream;
+    cr_assert(until(stream->parked));
+    stream->line.failed = true; /* There was no memory for the next line. */
+    api_notify(stage.api, &(struct effect_trace){.kind = TRACE_RENEWED,
+                                                 .lock = stage.answer.lock,
+                                                 .valid_until = stage.answer.hold.valid_until});
+    cr_assert(until(stage.undelivered == 1));
+    turn_for(50);
+    cr_assert_eq(stage.undelivered, 1);
+    close(fd);
+}
+
 /* A line that libmicrohttpd has taken, and the socket has not, counts from the next renewal. */
 Test(api, a_caller_that_stops_within_a_line_is_stuck, .init = stage_play, .fini = stage_close)
 {

@@ -1,6 +1,7 @@
 /* D9: which request waits for its turn, and which connection makes room, against real sockets. */
 #include "tests/unit/api_stage.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 
@@ -722,4 +723,78 @@ Test(shares, d9_room_that_was_made_is_counted_once, .init = stage_of_few, .fini 
     cr_assert(until(stage.api->connections == 0));
     for (size_t i = 0; i < stage.api->listener_count; i++)
         cr_assert_eq(stage.api->listeners[i].giving_way, 0);
+}
+
+/* ---- ends of many at once ---- */
+
+/* Counts the connections that the API has ended. */
+static int hung_up_count(const int *fds, int count)
+{
+    int hung_up = 0;
+    for (int i = 0; i < count; i++) {
+        struct pollfd end = {.fd = fds[i], .events = POLLRDHUP};
+        hung_up += poll(&end, 1, 0) == 1;
+    }
+    return hung_up;
+}
+
+Test(shares, d9_callers_that_are_late_are_ended_in_turns, .init = stage_play, .fini = stage_close)
+{
+    enum { LATE = 200, ENDED = 64, TIMEOUT_MS = 200 };
+    int fds[LATE];
+    open_all(fds, LATE);
+    stage.config->header_timeout_ms = TIMEOUT_MS;
+    say_together(fds, LATE, "GET /livez HTTP/1.1\r\n");
+    turn_for(20);
+    usleep(2 * TIMEOUT_MS * 1000);
+    turn();
+    int ended = hung_up_count(fds, LATE);
+    cr_assert(ended > 0 && ended <= ENDED, "%d of them in one turn", ended);
+    expect_all(fds, LATE, 408);
+    close_all(fds, LATE);
+}
+
+Test(shares, d9_watchers_that_do_not_read_are_given_up_in_turns, .init = stage_play,
+     .fini = stage_close)
+{
+    enum { WATCHERS = 200, GIVEN_UP = 64 };
+    int fds[WATCHERS];
+    struct effect_answer held = a_real_hold("held");
+    struct effect_trace renewed = {
+        .kind = TRACE_RENEWED, .lock = held.lock, .valid_until = held.hold.valid_until};
+    for (int i = 0; i < WATCHERS; i++) {
+        fds[i] = caller_open(API);
+        caller_say(fds[i], "GET /locks/held?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        cr_assert(until(stage.api->stream_count == (uint32_t)i + 1));
+    }
+    api_notify(stage.api, &renewed);
+    stage.skew_us = 3000000;
+    api_notify(stage.api, &renewed); /* none of them has written its line before */
+    cr_assert_eq(hung_up_count(fds, WATCHERS), 0);
+    turn();
+    int ended = hung_up_count(fds, WATCHERS);
+    cr_assert(ended > 0 && ended <= GIVEN_UP, "%d of them in one turn", ended);
+    cr_assert(until(hung_up_count(fds, WATCHERS) == WATCHERS));
+    close_all(fds, WATCHERS);
+}
+
+/* D9: libmicrohttpd and the scanner of chunks read the lines around the data outside of any
+ * share. */
+Test(shares, d9_the_lines_around_chunks_are_bounded, .init = stage_play, .fini = stage_close)
+{
+    enum { BYTES = 2048, FIT = 8 * 65536 / BYTES, TOO_MANY = FIT + 50 };
+    static char chunk[BYTES + 1];
+    int fd = caller_open(API), sent = 0;
+    memset(chunk, 'x', BYTES);
+    memcpy(chunk, "1;", 2);
+    memcpy(chunk + BYTES - 5, "\r\na\r\n", 5);
+    caller_say(fd, "POST /locks/k HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n"
+                   "Content-Type: application/x-www-form-urlencoded\r\n\r\n");
+    for (; sent < TOO_MANY && answered_count(&fd, 1) == 0; sent++) {
+        caller_send(fd, chunk, BYTES);
+        turn();
+    }
+    cr_assert(sent >= FIT && sent < TOO_MANY, "%d chunks", sent);
+    expect_status(fd, 413);
+    close(fd);
 }
