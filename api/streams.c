@@ -134,7 +134,7 @@ void stream_has_news(struct connection *connection)
 }
 
 /* Reports that the caller does not read. Closes the stream, unless its hold is bound to it. */
-static void give_up(struct connection *connection)
+static void stream_give_up(struct connection *connection)
 {
     struct stream *stream = &connection->stream;
     stream->stuck = false;
@@ -158,7 +158,7 @@ void streams_turn(struct api *api)
         struct connection *connection = CONTAINER_OF(waking, struct connection, stream.waking);
         list_remove(waking);
         if (connection->stream.stuck)
-            give_up(connection);
+            stream_give_up(connection);
         wake(connection);
     }
 }

@@ -222,8 +222,8 @@ bool guard_idles(const struct guard *guard, struct instant now);
  * lifts their top above it. */
 void guard_numbers(struct guard *guard, master_set masters, uint64_t number);
 
-/* Returns when GUARD_TIME is due; INSTANT_NEVER if no master is READY, unless the guard listens
- * (R23). */
+/* Returns when GUARD_TIME is due; INSTANT_NEVER if no master is READY, unless the guard listens, or
+ * has not begun to (R23). */
 struct instant guard_deadline(const struct guard *guard);
 
 enum guard_state guard_state(const struct guard *guard, uint8_t master, struct instant now);

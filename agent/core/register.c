@@ -156,9 +156,11 @@ static bool is_listening(const struct guard_register *layouts)
 struct instant register_deadline(const struct guard *guard)
 {
     const struct guard_register *layouts = &guard->layouts;
-    return layouts->text.len > 0 && is_listening(layouts)
-               ? instant_after_ms(layouts->stepped_at, STEP_MS)
-               : INSTANT_NEVER;
+    if (layouts->text.len == 0)
+        return INSTANT_NEVER;
+    if (!layouts->has_stepped && !MUTANT(GUARD_WAITS_TO_REACH_ONE))
+        return (struct instant){0}; /* It may reach no master for long, and other groups wait. */
+    return is_listening(layouts) ? instant_after_ms(layouts->stepped_at, STEP_MS) : INSTANT_NEVER;
 }
 
 void register_step(struct guard *guard, struct instant now)

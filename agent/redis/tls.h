@@ -34,8 +34,9 @@ struct tls_files {
 void tls_files_forget(struct tls_files *files);
 
 /* Call it when a handshake has failed: the contents may lack parts for which OpenSSL had no memory,
- * so the next connection reads the files again. A master may fail each time, so that happens at most
- * once a second, and more and more rarely: once a minute in the end. `now_ms`: the loop's time. */
+ * so the next connection reads the files again. A master may fail each time, so that happens at
+ * most once a second, and more and more rarely: once a minute in the end. `now_ms`: the loop's
+ * time. */
 void tls_files_doubt(struct tls_files *files, uint64_t now_ms);
 
 /* Returns TLS as the client of `host` (or of files->config->server_name) over a socket, which may

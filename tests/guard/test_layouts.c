@@ -469,6 +469,18 @@ Test(guard_layouts, r23_an_agent_that_is_stopped_while_it_listens_begins_anew)
     cr_assert_eq(gate(1), GUARD_OPEN, "it has listened");
 }
 
+/* Names are being resolved, or its masters are silent. A group with the same prefix waits for
+ * it. */
+Test(guard_layouts, r23_an_agent_that_reaches_no_master_listens_for_a_second)
+{
+    open_layouts(OURS, OURS);
+    cr_assert_eq(gate(1), GUARD_LISTENS);
+    lives(1, 900);
+    cr_assert_eq(gate(1), GUARD_LISTENS);
+    lives(1, 200);
+    cr_assert_eq(gate(1), GUARD_OPEN);
+}
+
 /* A master that refuses its marker notes nothing. It gets no vote of this agent's, and the others
  * need not wait for it. */
 Test(guard_layouts, r23_a_master_that_can_not_note_is_not_used)
