@@ -196,7 +196,8 @@ struct event_reply {
     bool is_native;
     bool is_set;     /* BY_SCRIPT: the native commands have set the key (R24). */
     bool is_unset;   /* BY_SCRIPT: they have found another key, and have not set it. */
-    bool is_deleted; /* BY_SCRIPT: they have deleted the key, and an agent waits for it. */
+    bool is_deleted; /* BY_SCRIPT: they have deleted the key, and an agent waits for it. YES and
+                      * HELD of HANDOVER: the script has found the old token, and deleted it. */
     uint64_t ticket; /* HELD: number of this agent's ticket there; 0: none. */
     bool is_own;     /* YES of READ: the key has the token of the hold that was named. */
     bool tickets;    /* SPOILED: the key of the tickets has another type. False: the number is

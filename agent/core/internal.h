@@ -277,8 +277,6 @@ enum reason lease_reason(const struct core *core, const struct lock *lock);
  * which it may do so only while they have no vote. */
 master_set lease_repairable(const struct core *core, const struct lock *lock,
                             master_set *ret_unproved);
-/* Returns the masters that have the key by their last reply and lease. */
-master_set lease_having(const struct core *core, const struct lock *lock);
 /* Returns the number of masters that have the key for certain at `now`. A master that is down is
  * not counted: its process may have ended, and its keys with it. */
 uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now);

@@ -264,18 +264,6 @@ static bool is_forgotten(const struct core *core, const struct lock *lock)
     return masters - set_size(forgetful(core, lock)) < lock->quorum;
 }
 
-/* Notes that the master has created the key anew. Until the round of the repair, or a later one,
- * has been won, it does not count while a master denies the token within its lease (R7): a release
- * elsewhere may have deleted the key there since the proof, and have found none here. No round can
- * be won without it if too many masters have forgotten the token. */
-static void repaired(const struct core *core, struct lock *lock, uint8_t m)
-{
-    bool is_won = !instant_before(lock->won_from, lock->round.started),
-         is_unproved = set_has(forgetful(core, lock), m) && is_forgotten(core, lock);
-    if (!is_won && !is_unproved)
-        lock->repaired |= set_of(m);
-}
-
 void lease_heard(struct core *core, struct lock *lock, const struct event_reply *reply)
 {
     CORE_ASSERT(reply->master < core->groups[lock->group].config.masters);
@@ -296,8 +284,8 @@ void lease_heard(struct core *core, struct lock *lock, const struct event_reply 
     lock->round.heard |= set_of(m);
     if (reply->vote == VOTE_REPAIRED || reply->vote == VOTE_ABSENT)
         lock->mending |= set_of(m);
-    if (reply->vote == VOTE_REPAIRED && reply->op == OP_REPAIR)
-        repaired(core, lock, m);
+    if (reply->op == OP_REPAIR && (reply->vote == VOTE_YES || has_written_nothing(reply->vote)))
+        lock->repaired &= (master_set)~set_of(m);
     enum word word = word_of(reply->vote);
     if (word == WORD_NONE || (word == WORD_YES && reply->op == OP_RAISE))
         return;
@@ -337,12 +325,12 @@ enum reason lease_reason(const struct core *core, const struct lock *lock)
 
 /* A round that is sent from then on, and won, proves that no release took the key of `m`.
  *
- * A release anywhere begins at s, and its votes count until s + D (R3). D is the same at all agents
- * and depends on no ttl: an agent that does not know the hold, or knows it by another ttl, has no
- * longer. Say that the release found the key of `m`, so before it was gone: s <= gone. Then it was
- * decided by gone + D. A round that is sent at gone + D or later and won has a master in common
- * with each quorum that decided the release, and this master confirmed the token after it had
- * answered the release: a contradiction.
+ * A release anywhere begins at s, and its votes count until s + D (R3). D is the same at all
+ * agents, but for the drift of their clocks (A1), and depends on no ttl: an agent that does not
+ * know the hold, or knows it by another ttl, has no longer. Say that the release found the key of
+ * `m`, so before it was gone: s <= gone. Then it was decided by gone + D. A round that is sent at
+ * gone + D or later and won has a master in common with each quorum that decided the release, and
+ * this master confirmed the token after it had answered the release: a contradiction.
  *
  * A shorter wait proves nothing, also one as long as the hold's own lease, as other agents may have
  * renewed the hold meanwhile: the release may delete on `m` first, and on the masters of the won
@@ -353,12 +341,15 @@ static struct instant proof_from(const struct core *core, const struct lock *loc
     int64_t wait_ms = release_ms_max(core, lock->group);
     if (MUTANT(PROOF_BY_POLICY) && lock_policy(core, lock)->ttl_ms / 10 > wait_ms)
         wait_ms = lock_policy(core, lock)->ttl_ms / 10;
+    int64_t wait_us = wait_ms * 1000 + drift_us(core, lock, wait_ms * 1000);
     if (MUTANT(PROOF_AT_ONCE))
-        wait_ms = 0;
+        wait_us = 0;
+    if (MUTANT(PROOF_WITHOUT_DRIFT))
+        wait_us = wait_ms * 1000;
     bool is_lost = lock->masters[m].confirmed != 0 && !is_of_this_epoch(core, lock, m);
     struct instant gone =
         is_lost ? core->groups[lock->group].masters[m].epoch_since : lock->masters[m].ends;
-    return instant_after_ms(gone, wait_ms);
+    return instant_after_us(gone, wait_us);
 }
 
 static bool is_proved_since(const struct core *core, const struct lock *lock, uint8_t m)
@@ -430,11 +421,6 @@ static master_set having(const struct core *core, const struct lock *lock, struc
         set |= runs || was_confirmed ? set_of(m) : 0;
     }
     return set;
-}
-
-master_set lease_having(const struct core *core, const struct lock *lock)
-{
-    return having(core, lock, core->now);
 }
 
 uint8_t lease_confirmed(const struct core *core, const struct lock *lock, struct instant now)

@@ -11,6 +11,17 @@ static bool is_definite(enum vote vote)
            vote == VOTE_MOVED || vote == VOTE_MISNUMBERED;
 }
 
+/* Returns true if no agent can have the hold any more (R6). A master without the key proves
+ * nothing: another agent may have adopted the hold, and may repair that key by an earlier proof
+ * (R7). So this release must have deleted the key on a quorum, or all masters have answered. */
+static bool is_gone_for_good(const struct lock *lock)
+{
+    return set_size(lock->pending->deleted & lock->round.yes & (master_set)~lock->moved) >=
+               lock->quorum ||
+           (lock->round.yes & (master_set)~lock->moved) == set_first(lock->round.total) ||
+           MUTANT(ABSENT_IS_RELEASED);
+}
+
 /* Answers the release of a known lock when a quorum of masters has confirmed it; otherwise it is
  * noted. For an unknown lock only masters count that had exactly the token. */
 static void release_decided(struct core *core, struct lock *lock, enum verdict verdict)
@@ -31,6 +42,8 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         answer = ANSWER_QUORUM_UNAVAILABLE; /* Another agent has it (D3.4). */
     } else if (lock->reason != REASON_NONE && !lock->stranger) {
         answer = ANSWER_LOCK_LOST; /* It was lost, and no other agent has it either (C4). */
+    } else if (!lock->given_back && !is_gone_for_good(lock)) {
+        answer = ANSWER_QUORUM_UNAVAILABLE; /* Another agent may have it (D3.4). */
     }
     if (lock->stranger && verdict == VERDICT_WON)
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED, .elapsed_us = -1}, lock);
@@ -57,17 +70,11 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     debt_settled(core, lock);
 }
 
-/* Returns the verdict on a release that a holder asked for. A master without the key proves
- * nothing: another agent may have adopted the hold, and may repair that key by an earlier proof
- * (R7). So this release must have deleted the key on a quorum, or all masters have answered (R6).
- */
+/* The release that a holder asked for is confirmed only if the hold is gone for good. */
 static enum verdict verdict_on_known(const struct lock *lock)
 {
     enum verdict verdict = round_verdict(&lock->round);
-    bool is_deleted = set_size(lock->pending->deleted & lock->round.yes) >= lock->quorum,
-         is_everywhere = lock->round.yes == set_first(lock->round.total);
-    if (verdict != VERDICT_WON || !lock->given_back || is_deleted || is_everywhere ||
-        MUTANT(ABSENT_IS_RELEASED))
+    if (verdict != VERDICT_WON || !lock->given_back || is_gone_for_good(lock))
         return verdict;
     return round_pending(&lock->round) != 0 ? VERDICT_OPEN : VERDICT_LOST;
 }
@@ -125,9 +132,7 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
     struct core_request *next_holder = may_hand_over ? wake_next_holder(core, key) : NULL;
     lock->renewing = lock->claiming = false;
     lock->given_back = asked;
-    master_set had = lease_having(core, lock);
     lock_set_state(core, lock, LOCK_RELEASING);
-    lock->pending->had = had;
     outbox_hold(core, lock);
     if (request != NULL) {
         request->state = REQUEST_RELEASING;
@@ -163,8 +168,7 @@ void release_inherited(struct core *core, const struct lock *next_holder,
         released.vote = VOTE_GUARDED; /* Another agent may still have the token (D3.4). */
     else if (is_handed || (reply->vote == VOTE_GUARDED && !lock->given_back))
         released.vote = VOTE_ABSENT; /* The master has looked for the token first. */
-    /* The reply does not say whether the token was there. */
-    released.is_deleted = is_definite(released.vote) && set_has(lock->pending->had, reply->master);
+    released.is_deleted = reply->is_deleted || MUTANT(HANDED_IS_DELETED);
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;
     release_reply(core, lock, &released);
@@ -209,9 +213,7 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
          may_be_right = is_other && (!lock->stranger || is_open || lock->pending->is_proved);
     if (is_definite(reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
-    bool is_gone = set_has(lock->pending->had, reply->master) && is_definite(reply->vote);
-    if (is_open &&
-        (reply->vote == VOTE_YES || reply->is_deleted || (is_gone && MUTANT(GONE_IS_DELETED))))
+    if (is_open && (reply->vote == VOTE_YES || reply->is_deleted))
         lock->pending->deleted |= set_of(reply->master);
     if (reply->vote == VOTE_MOVED)
         lock->moved |= set_of(reply->master);

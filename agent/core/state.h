@@ -215,8 +215,6 @@ struct pending_operation {
     master_set misnumbered; /* The same: masters that have the token with another number. */
     bool is_proved;         /* RELEASING, ENDED, of an unknown token: a quorum had exactly the
                              * token. */
-    master_set had;         /* RELEASING: masters that had the key when the release began, as far as
-                         * this agent knew. */
     master_set deleted;     /* RELEASING: masters on which this release has deleted it (R6). */
     bool is_confirmed;      /* ENDED: a quorum confirmed the release (R6). */
     /* RELEASING, ENDED: masters that may still run a release whose connection has ended (R5). */
@@ -306,7 +304,8 @@ struct lock {
      * (R24). HELD: a renewal asks them for their vote; without it a key there counts as
      * repaired. */
     master_set uncounted;
-    master_set repaired;  /* Masters that were repaired since a round was last won (R7). */
+    master_set repaired;  /* Masters to which a proved repair was sent since a round was last won
+                           * (R7). */
     master_set by_script; /* Masters on which native commands did not grant it (VOTE_BY_SCRIPT). */
     master_set was_set;   /* Those of them on which they have set its key. */
     master_set owed;      /* Masters that have not confirmed the release (R6). */

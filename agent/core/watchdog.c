@@ -55,12 +55,14 @@ void hold_over(struct core *core, struct lock *lock)
 static enum answer answer_to_puts(const struct core *core, const struct lock *lock,
                                   enum reason reason)
 {
-    uint8_t total = core->groups[lock->group].config.masters,
-            denying =
-                set_size(lease_word(core, lock, WORD_ABSENT) | lease_word(core, lock, WORD_OTHER) |
-                         lease_word(core, lock, WORD_UNLOCKED));
-    bool is_elsewhere = reason_is_denial(reason) && lease_word(core, lock, WORD_ELSEWHERE) != 0 &&
-                        denying + lock->quorum <= total;
+    /* Since an earlier round another agent may have adopted the hold, and may have repaired it. A
+     * master that says `unlocked` does so for good (R25). */
+    master_set denying =
+        ((lease_word(core, lock, WORD_ABSENT) | lease_word(core, lock, WORD_OTHER)) &
+         (MUTANT(STALE_DENIALS_COUNT) ? UINT16_MAX : lock->round.heard)) |
+        lease_word(core, lock, WORD_UNLOCKED);
+    bool is_elsewhere = reason_is_denial(reason) && set_size(denying) + lock->quorum <=
+                                                        core->groups[lock->group].config.masters;
     bool is_unknown = is_elsewhere || reason == REASON_QUORUM_LOST || reason == REASON_EXPIRED ||
                       reason == REASON_STALLED || reason == REASON_CLOCK_STOPPED;
     return is_unknown && !MUTANT(SILENCE_IS_LOSS) ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_LOCK_LOST;
@@ -364,6 +366,9 @@ static void begin_renewal(struct core *core, struct lock *lock)
     timers_clear(&core->renewals, timer_of_lock(lock));
     lock->written |= repair;
     lock->unheard |= repair;
+    /* A release elsewhere may have deleted the key on another master since the proof, and have
+     * found none here (R7). No round can be won without the unproved ones. */
+    lock->repaired |= proved;
     lock->lease_until =
         instant_max(lock->lease_until, instant_after_ms(core->now, lock_lease_ms(lock)));
     master_set resume = lease_is_unproved(lock) ? extend : extend & lock->uncounted;

@@ -14,8 +14,9 @@
 -- KEYS: the lock keys of all items, the tickets of all with order fair, vote and marker if the
 -- group is guarded, and the keys of the numbers of those that fence.
 -- Answers a list, or the entry alone if there is one item. No item can make another one fail. A
--- hand-over also answers how many agents wait for the key. A refusal also answers the number of
--- the agent's ticket (order fair), or which slots of a semaphore are taken (R20). The number is
+-- hand-over also answers how many agents wait for the key, and whether it has found the holder's
+-- value and deleted it (`left`: for a waiter of another agent). A refusal also answers the number
+-- of the agent's ticket (order fair), or which slots of a semaphore are taken (R20). The number is
 -- stored first, so a key of a number that has another type fails before the lock is touched.
 local fair, strings = form == 'fair' or form == 'shared', form ~= 'shared' and form ~= 'redisson'
 local size = fair and 8 or form == 'slots' and 5 or 4
@@ -59,10 +60,10 @@ local no_vote = previous and left and (not read[at] or has_followed(read[at]))
 
 -- Returns the answer to a granted item. A master without a vote says so in a hand-over: then the
 -- token may come back there (D3).
-local function granted(key, number)
+local function granted(key, number, inherits)
     if not previous then return number end
     local _, agents = channel_of(key)
-    return {'handed', number, agents, no_vote and math.max(left, 1) or 0}
+    return {'handed', number, agents, no_vote and math.max(left, 1) or 0, inherits and 1 or 0}
 end
 
 -- Takes the lock of item i, and returns its entry. `fence` is the key of its number (nil: no
@@ -111,7 +112,8 @@ local function acquire(i, fence)
                 tell(key, first)
             end
             if inherits and no_vote then return {'guarded', left} end
-            local answer = held and not inherits and told('held', key, held) or {'held', 0, ''}
+            local answer = held and not inherits and told('held', key, held) or
+                {inherits and 'left' or 'held', 0, ''}
             answer[2] = first.left
             return kept(tickets, agent, ticket, ms, answer, mode)
         end
@@ -133,7 +135,7 @@ local function acquire(i, fence)
     local refused = enter(key, with_number(value, number), ARGV[from + 2], held)
     if refused then return refused end
     if fair and ms ~= '0' then redis.pcall('HDEL', tickets, agent) end -- it ends by itself
-    return granted(key, number)
+    return granted(key, number, inherits)
 end
 
 for i = 1, count do

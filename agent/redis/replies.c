@@ -291,7 +291,7 @@ static bool read_fence(const redisReply *reply, uint64_t *ret_fence)
  * column as TICKET, of a semaphore. */
 enum column { WORD, MS, NUMBER = MS, LABEL, TICKET, SLOTS = TICKET, MODE, READERS, AGENTS, NAME };
 /* The positions in a HANDED entry. */
-enum { HANDED_AGENTS = 2, HANDED_MS };
+enum { HANDED_AGENTS = 2, HANDED_MS, HANDED_DELETED };
 
 /* Returns how many agents wait, at most AGENTS_MAX; 0 if the master does not report it. */
 static uint32_t read_agents(const redisReply *list, size_t i)
@@ -301,13 +301,15 @@ static uint32_t read_agents(const redisReply *list, size_t i)
     return waiting > AGENTS_MAX ? AGENTS_MAX : waiting > 0 ? (uint32_t)waiting : 0;
 }
 
-/* Reads ['handed', number, agents, ms left of a guard]. */
+/* Reads ['handed', number, agents, ms left of a guard, 1 if the token was there]. */
 static bool read_handed(const redisReply *list, struct event_reply *reply)
 {
     reply->vote = VOTE_YES;
     reply->agents = read_agents(list, HANDED_AGENTS);
     const redisReply *left = element(list, HANDED_MS, REDIS_REPLY_INTEGER);
     reply->occupant.left_ms = left != NULL && left->integer > 0 ? bounded_ms(left->integer) : -1;
+    const redisReply *deleted = element(list, HANDED_DELETED, REDIS_REPLY_INTEGER);
+    reply->is_deleted = deleted != NULL && deleted->integer == 1;
     return list->elements > NUMBER && read_fence(list->element[NUMBER], &reply->fence);
 }
 
@@ -391,10 +393,11 @@ static bool read_occupant(enum op op, const redisReply *list, struct event_reply
 }
 
 /* Reads ['handed', ...], ['guarded', ms left], ['held', pttl, label] and the number of a ticket or
- * the slots, ['moved', pttl, label], ['yes', pttl, label] and perhaps the slots, ['own', pttl,
- * label], ['foreign', pttl] and perhaps an empty label and the slots, ['spoiled', pttl] and perhaps
- * 'tickets', ['late', 0], ['unlocked', 0], ['repaired', number], ['misnumbered', number],
- * ['adopted', number, label] and perhaps the mode. */
+ * the slots, ['left', 0, ''] and the number of a ticket, ['moved', pttl, label], ['yes', pttl,
+ * label] and perhaps the slots, ['own', pttl, label], ['foreign', pttl] and perhaps an empty label
+ * and the slots, ['spoiled', pttl] and perhaps 'tickets', ['late', 0], ['unlocked', 0],
+ * ['repaired', number], ['misnumbered', number], ['adopted', number, label] and perhaps the
+ * mode. */
 static bool read_list(enum op op, const redisReply *list, struct event_reply *reply)
 {
     const redisReply *word = element(list, WORD, REDIS_REPLY_STRING),
@@ -421,11 +424,13 @@ static bool read_list(enum op op, const redisReply *list, struct event_reply *re
     bool moved = (op == OP_RENEW || op == OP_RESUME || op == OP_REPAIR || op == OP_RAISE ||
                   op == OP_RELEASE) &&
                  strcmp(word->str, "moved") == 0;
-    bool held = strcmp(word->str, "held") == 0;
+    bool left = op == OP_HANDOVER && strcmp(word->str, "left") == 0,
+         held = left || strcmp(word->str, "held") == 0;
     bool own = op == OP_READ && strcmp(word->str, "own") == 0;
     if (held || moved || own || (op == OP_READ && strcmp(word->str, "yes") == 0)) {
         reply->vote = held ? VOTE_TAKEN : moved ? VOTE_MOVED : VOTE_YES;
         reply->is_own = own;
+        reply->is_deleted = left;
         reply->occupant.left_ms = bounded_ms(number->integer);
         return read_occupant(op, list, reply);
     }

@@ -167,7 +167,7 @@ struct record {
     enum mode mode;
     uint32_t readers, agents;
     slot_set taken;
-    bool tickets, is_native;
+    bool tickets, is_native, is_deleted;
     uint16_t epoch;
     int64_t clock_offset_us;
     uint64_t at_ns;
@@ -223,6 +223,7 @@ static inline void take_reply(const struct event_reply *reply)
     record->taken = reply->occupant.taken;
     record->tickets = reply->tickets;
     record->is_native = reply->is_native;
+    record->is_deleted = reply->is_deleted;
     cr_assert_leq(reply->occupant.label.len, LIMIT_LABEL_BYTES);
     if (reply->occupant.label.len)
         memcpy(record->holder, reply->occupant.label.at, reply->occupant.label.len);

@@ -410,7 +410,11 @@ Test(fair, r9_a_hand_over_that_is_refused_is_a_release)
     release(62, "k", token);
     expect_send(OP_HANDOVER, ALL);
     cr_assert_eq(shown(OP_HANDOVER)->ttl_ms, TICKET_MS);
-    refuse(OP_HANDOVER, 0x07, shown(OP_HANDOVER)->number);
+    reply_with(OP_HANDOVER, 0x07,
+               (struct event_reply){.vote = VOTE_TAKEN,
+                                    .occupant.left_ms = 2900,
+                                    .ticket = shown(OP_HANDOVER)->number,
+                                    .is_deleted = true});
     expect_answer(62, ANSWER_RELEASED);
     expect_channel(EFFECT_WATCH);
     expect_send(OP_RELEASE, 0x18);

@@ -136,8 +136,8 @@ Test(interplay, r7_the_proof_waits_for_a_strangers_release)
     struct token token = hold_as("k", .ttl_ms = 2000);
     at_ms(100), master_is(0, EVENT_MASTER_UP, 2);
     rig.count = 0;
-    at_ms(349), renewal(token, 0x1e, 0x01);
-    at_ms(350), renewal(token, 0x1e, 0x01);
+    at_us(354499), renewal(token, 0x1e, 0x01);
+    at_us(354500), renewal(token, 0x1e, 0x01); /* 250 ms, and 1 % and 2 ms for the clocks (A1) */
     at_ms(400), repair_of_0(token, VOTE_REPAIRED);
 }
 

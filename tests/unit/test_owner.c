@@ -548,19 +548,65 @@ Test(owner, r6_deletions_after_the_answer_confirm_no_release)
     expect_answer(3, ANSWER_NOT_HELD);
 }
 
-/* R9: a hand-over does not say whether the token was there. */
-Test(owner, r6_a_hand_over_counts_masters_that_had_the_key)
+/* R6: a DELETE at another agent may have deleted the token on a master that this agent takes to
+ * have it. Then the next holder has the key there, and after its release a repair may bring the
+ * token back. */
+Test(owner, r6_a_hand_over_counts_where_it_has_found_the_token)
 {
-    struct token token = begin_with_three();
-    acquire_as(2, "k", .wait_ms = 60000);
-    release(3, "k", token);
-    expect_send(OP_HANDOVER, ALL);
-    struct event_reply handed = {.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence};
-    reply_with(OP_HANDOVER, 0x1b, handed);
-    expect_nothing();
-    reply_with(OP_HANDOVER, 0x04, handed);
-    expect_answer(3, ANSWER_RELEASED);
-    expect_answer(2, ANSWER_GRANTED);
+    for (int i = 0; i < 2; i++) { /* was there, was not there */
+        struct token token = begin_with_three();
+        acquire_as(2, "k", .wait_ms = 60000);
+        release(3, "k", token);
+        expect_send(OP_HANDOVER, ALL);
+        struct event_reply handed = {.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence};
+        reply_with(OP_HANDOVER, 0x18, handed);
+        handed.is_deleted = true;
+        reply_with(OP_HANDOVER, 0x03, handed);
+        expect_nothing();
+        handed.is_deleted = i == 0;
+        reply_with(OP_HANDOVER, 0x04, handed); /* the third of three, or the last of all */
+        expect_answer(3, ANSWER_RELEASED);
+        expect_answer(2, ANSWER_GRANTED);
+    }
+}
+
+Test(owner, r6_a_hand_over_that_has_not_found_the_token_confirms_nothing)
+{
+    for (int i = 0; i < 2; i++) { /* the next holder has the key, or another one */
+        struct token token = begin_with_three();
+        acquire_as(2, "k", .wait_ms = 60000);
+        release(3, "k", token);
+        expect_send(OP_HANDOVER, ALL);
+        struct event_reply handed = {.vote = VOTE_YES, .fence = rig.sent[OP_HANDOVER].token.fence};
+        if (i == 1)
+            handed = (struct event_reply){.vote = VOTE_TAKEN};
+        reply_with(OP_HANDOVER, 0x04, handed);
+        handed.is_deleted = true;
+        reply_with(OP_HANDOVER, 0x03, handed);
+        reply(OP_HANDOVER, 0x18, VOTE_UNKNOWN);
+        expect_answer(3, ANSWER_RELEASE_PENDING);
+        rig.count = 0;
+    }
+}
+
+/* R6: the agent has begun the release itself, and two masters have forgotten the token before. The
+ * agent that has adopted the hold may repair it there. */
+Test(owner, r6_an_own_release_that_finds_no_key_confirms_no_delete)
+{
+    for (int i = 0; i < 2; i++) { /* two have deleted it, three have */
+        prepare(5);
+        begin();
+        hold_as("k", .ttl_ms = 10000, .idempotency = text("secret"));
+        step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = rig.answer.lock});
+        expect_send(OP_RELEASE, ALL);
+        struct event_release event = {
+            .request = 2, .key = text("k"), .idempotency = text("secret")};
+        step((struct event){.kind = EVENT_RELEASE, .release = event});
+        reply(OP_RELEASE, 0x03, VOTE_YES);
+        reply(OP_RELEASE, 0x04, i == 0 ? VOTE_ABSENT : VOTE_YES);
+        expect_answer(2, i == 0 ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_RELEASED);
+        rig.count = 0;
+    }
 }
 
 /* R9, D3.3: masters store the name of this agent as an adopter. A hand-over that compared its other

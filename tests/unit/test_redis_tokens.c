@@ -125,6 +125,41 @@ Test(tokens, d3_a_hand_over_that_names_no_vote_says_whether_the_master_has_one)
     end(&one);
 }
 
+#define OTHER "0303030303030303030303030303030303030303"
+
+/* R6: the release has deleted the token if it was there. */
+Test(tokens, r6_a_hand_over_says_whether_it_has_found_the_token)
+{
+    server_start(&one, NULL);
+    rig_configure();
+    rig_master(0, &one, true);
+    rig_start();
+    RUN_UNTIL(is_up(0), 3000);
+    for (unsigned is_fair = 0; is_fair < 2; is_fair++) {
+        struct send_item item = is_fair ? fair(handover(2, 1)) : handover(2, 1);
+        ask(&one, "DEL " TICKETS " lock:k");
+        struct record got = exchange(OP_HANDOVER, 0, item);
+        cr_assert(got.vote == VOTE_YES && !got.is_deleted, "the key is free");
+        ask(&one, "SET lock:k " OTHER ":000000a1:7:me PX 60000");
+        got = exchange(OP_HANDOVER, 0, item);
+        cr_assert(got.vote == VOTE_TAKEN && !got.is_deleted, "another holder has it");
+        ask(&one, "SET lock:k " A40 ":000000a1:7:me PX 60000");
+        got = exchange(OP_HANDOVER, 0, item);
+        cr_assert(got.vote == VOTE_YES && got.is_deleted);
+        got = exchange(OP_HANDOVER, 0, item);
+        cr_assert(got.vote == VOTE_YES && !got.is_deleted, "it came twice");
+    }
+    /* It is the turn of another agent's waiter. */
+    ask(&one, "HSET " TICKETS " 000000000000000b 5:%lld", (long long)time(NULL) * 1000 + 3000);
+    ask(&one, "SET lock:k " A40 ":000000a1:7:me PX 60000");
+    struct record got = exchange(OP_HANDOVER, 0, fair(handover(2, 1)));
+    cr_assert(got.vote == VOTE_TAKEN && got.is_deleted);
+    cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
+    got = exchange(OP_HANDOVER, 0, fair(handover(2, 1)));
+    cr_assert(got.vote == VOTE_TAKEN && !got.is_deleted, "nothing was there");
+    end(&one);
+}
+
 static struct send_item strangers(unsigned format, bool numbered)
 {
     struct send_item item = item_of("k", 1, BIG);

@@ -619,7 +619,7 @@ Test(slots, d8_a_waiter_whose_hand_over_fails_is_not_forgotten_by_the_drain)
     release(4, "k", token);
     expect_send(OP_HANDOVER, ALL);
     step((struct event){.kind = EVENT_DRAIN});
-    reply(OP_HANDOVER, FIRST, VOTE_TAKEN);
+    reply_with(OP_HANDOVER, FIRST, (struct event_reply){.vote = VOTE_TAKEN, .is_deleted = true});
     expect_answer(4, ANSWER_RELEASED);
     expect_answer(3, ANSWER_DRAINING);
     reply(OP_ACQUIRE, FIRST, VOTE_YES);
