@@ -655,6 +655,36 @@ Test(guard_layouts, r23_a_refused_layout_with_holds_stays_registered)
     cr_assert_eq((gate(0) == GUARD_OPEN) + (gate(1) == GUARD_OPEN), 1);
 }
 
+static bool is_registered(unsigned a, unsigned m)
+{
+    const char *name = rig.agents[a].guard.layouts.name;
+    const struct entry *entry =
+        keyspace_find(rig.keys[m], (struct bytes){LAYOUTS_KEY, strlen(LAYOUTS_KEY)});
+    return entry != NULL && entry_field(entry, (struct bytes){name, strlen(name)}) != NULL;
+}
+
+/* R23: "it keeps the entries that it has, and makes no new one". Master 0 has forgotten both
+ * layouts, and agent 0 is refused by the others while its holds are renewed. */
+Test(guard_layouts, r23_a_refused_layout_with_holds_makes_no_new_entry)
+{
+    have_layouts_by_name();
+    meets_all(0);
+    uses(0, MAX_TTL_MS);
+    lives(0, 500);
+    store_layout_of(1, 1, KEEP_MS);
+    lives(0, 2000);
+    cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+    cr_assert(is_registered(0, 0));
+    flush(0);
+    for (unsigned i = 0; i < 4; i++) {
+        uses(0, MAX_TTL_MS);
+        lives(0, 1000);
+        cr_assert_eq(gate(0), GUARD_REFUSED_BY_LAYOUT);
+        cr_assert(is_registered(0, 2));
+        cr_assert_not(is_registered(0, 0), "%u", i);
+    }
+}
+
 /* R23, G3: two layouts that were both at work once come back at the same moment, and each is noted
  * by another master first. Their callers are refused, and ask all the time. They hold nothing, so
  * they keep neither layout registered. */
