@@ -416,6 +416,24 @@ Test(guard_layouts, r23_an_idle_group_stays_open)
     }
 }
 
+/* R23: "a question that was sent within the last F": the answer may be late, or read late. */
+Test(guard_layouts, r23_an_answer_counts_from_its_question)
+{
+    open_layouts(OURS, APART);
+    passes(0, 1000);
+    for (unsigned m = 0; m < 3; m++) {
+        cr_assert(is_asked(0, m));
+        arrives(0, m);
+    }
+    rig.now_ms += 3000;
+    for (unsigned m = 0; m < 3; m++)
+        returns(0, m);
+    rig.now_ms += FRESH_MS - 3000 - 100;
+    cr_assert_eq(gate(0), GUARD_OPEN);
+    rig.now_ms += 200;
+    cr_assert_eq(gate(0), GUARD_LISTENS);
+}
+
 Test(guard_layouts, r23_an_answer_counts_for_a_short_time)
 {
     open_layouts(OURS, APART);
