@@ -87,7 +87,7 @@ void again_time_over(struct core *core, struct core_request *request)
  * `answers` counts those that have not failed. */
 
 /* Returns how well the lock fits a request with its secret; 0: not at all. A DELETE also means a
- * hold whose release is in flight or is owed: the agent may have begun it. */
+ * hold whose release is in flight or is owed, or which the agent has released by itself. */
 static unsigned rank_of(const struct lock *lock, bool deletes, bool is_used_up)
 {
     enum { ENDED = 1, RELEASING, LIVING };
@@ -101,7 +101,11 @@ static unsigned rank_of(const struct lock *lock, bool deletes, bool is_used_up)
     case LOCK_ENDED:
         if (lock->reason != REASON_NONE)
             return ENDED;
-        return deletes && was_held && (is_used_up || debt_is_pending(lock)) ? ENDED : 0;
+        /* Another agent may have the hold if no holder asked for the release (D3.4). */
+        return deletes && was_held &&
+                       (is_used_up || debt_is_pending(lock) || lock->pending->may_live)
+                   ? ENDED
+                   : 0;
     default:
         return 0;
     }

@@ -97,7 +97,8 @@ void debt_settled(struct core *core, struct lock *lock)
     CORE_ASSERT(lock->state == LOCK_ENDED);
     CORE_ASSERT((lock->owed & ~lock->written) == 0);
     struct instant forget_at = lock->pending->forget_at;
-    bool remembered = lock->reason != REASON_NONE && instant_before(core->now, forget_at);
+    bool remembered = (lock->reason != REASON_NONE || lock->pending->may_live) &&
+                      instant_before(core->now, forget_at);
     if (lock->owed == 0 && !remembered) {
         lock_free(core, lock);
         return;

@@ -59,6 +59,11 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
         lock->pending->misnumbered = 0;
     }
     master_set owed = lock->owed;
+    if (!lock->given_back && !is_gone_for_good(lock) && !MUTANT(OWN_RELEASE_IS_LAST)) {
+        /* A DELETE by its idempotency key must not be taken for one of an unknown key (D3.5). */
+        lock->pending->may_live = lock_metadata(lock)->idempotency.len > 0;
+        lock->pending->forget_at = instant_after_ms(core->now, REMEMBER_LOST_MS);
+    }
     lock->pending->owed_at = instant_after_ms(core->now, OWED_RETRY_MS);
     if (lock->pending->misnumbered != 0 && lock->pending->is_proved)
         lock->pending->owed_at = core->now; /* They are now asked to delete it with any number. */

@@ -217,6 +217,8 @@ struct pending_operation {
                              * token. */
     master_set deleted;     /* RELEASING: masters on which this release has deleted it (R6). */
     bool is_confirmed;      /* ENDED: a quorum confirmed the release (R6). */
+    bool may_live;          /* ENDED: the agent has released it by itself, and another agent may
+                             * have it. */
     /* RELEASING, ENDED: masters that may still run a release whose connection has ended (R5). */
     master_set doubtful;
     bool untold; /* RELEASING, ENDED: native commands may have deleted its keys and told no waiter

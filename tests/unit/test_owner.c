@@ -633,6 +633,24 @@ Test(owner, r9_a_hand_over_of_what_was_adopted_back_compares_the_adopters_name)
     cr_assert_neq(rig.sent[OP_HANDOVER].agent, adopter);
 }
 
+/* D3.5: another agent has adopted the hold, and this agent has released it by itself. The DELETE by
+ * the idempotency key comes when that release has been decided. */
+Test(owner, d3_a_delete_after_an_own_release_asks_the_masters)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 10000, .idempotency = text("secret"));
+    step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = rig.answer.lock});
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_MOVED);
+    rig.count = 0;
+    struct event_release event = {.request = 2, .key = text("k"), .idempotency = text("secret")};
+    step((struct event){.kind = EVENT_RELEASE, .release = event});
+    expect_send(OP_RELEASE, ALL);
+    cr_assert(rig.sent[OP_RELEASE].asked, "it deletes whatever agent has the token");
+    reply(OP_RELEASE, QUORUM, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+}
+
 /* Fewer than a quorum had confirmed the token here, so it is not taken, only not renewed. */
 Test(owner, a_put_adopts_back_also_what_is_not_quite_taken)
 {
