@@ -577,6 +577,10 @@ void operations_report_unsent(struct redis *redis);
 /* Starts a master whose configuration has been set. */
 void phases_start(struct master *master);
 
+/* Ends the connection to a server that has become a replica: its address may lead to another server
+ * by now (R21). Returns true if it does. */
+bool phases_leave_replica(struct master *master);
+
 /* Checks the silence of a master and probes it. Called every TICK_MS. */
 void phases_tick(struct master *master);
 

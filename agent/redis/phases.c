@@ -195,6 +195,15 @@ static void when_greeted(struct master *master, enum greeted greeted, const char
 
 /* ---- calls of the room ---- */
 
+bool phases_leave_replica(struct master *master)
+{
+    bool leaves = master->phase == PHASE_READY && master->group_config->replicas_ack > 0 &&
+                  strcmp(master->health.role, "slave") == 0;
+    if (leaves)
+        pipeline_condemn(master->pipeline, "it has become a replica");
+    return leaves;
+}
+
 /* Reads the clock, and probes the master. In an idle group both are done with the question for the
  * marker (redis.c). Replicas are counted in any case. */
 static void look_after(struct master *master)
@@ -203,13 +212,9 @@ static void look_after(struct master *master)
     if (!idles && master->probe_ticks % CLOCK_TICKS == 0)
         upkeep_read_clock(master);
     bool is_due = ++master->probe_ticks >= (idles ? IDLE_TICKS : PROBE_TICKS);
-    /* An idle group is at this tick as well, 3 s after each of its looks. */
-    if (master->probe_ticks == PROBE_TICKS && master->group_config->replicas_ack > 0 &&
-        strcmp(master->health.role, "slave") == 0) {
-        /* Its address may lead to another server by now (R21). */
-        pipeline_condemn(master->pipeline, "it has become a replica");
+    /* An idle group is at this tick as well, 3 s after each of its looks, unless ticks are late. */
+    if (master->probe_ticks == PROBE_TICKS && phases_leave_replica(master))
         return;
-    }
     if (is_due)
         master->probe_ticks = 0;
     if (is_due && idles)

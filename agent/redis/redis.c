@@ -112,7 +112,7 @@ static void ask_group(struct redis *redis, uint8_t group)
     master_set asked = marker_tick(redis, group);
     bool idles = marker_idles(redis, group);
     for (unsigned i = 0; idles && asked >> i; i++)
-        if (asked >> i & 1)
+        if (asked >> i & 1 && !phases_leave_replica(&redis->by_group[group][i]))
             upkeep_look(&redis->by_group[group][i]);
 }
 

@@ -429,6 +429,29 @@ Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fin
         close(fds[i]);
 }
 
+/* R14: the process was stopped, or the loop was busy. */
+Test(api, a_renewal_is_not_written_after_its_validity, .init = stage_play, .fini = stage_close)
+{
+    struct effect_answer held = a_real_hold("k");
+    int fd = caller_open(API);
+    caller_say(fd, "GET /locks/k?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.api->stream_count == 1));
+    turn_for(50);
+    struct effect_trace trace = {
+        .kind = TRACE_RENEWED, .lock = held.lock, .valid_until = held.hold.valid_until};
+    api_notify(stage.api, &trace);
+    stage.skew_us += 24 * INT64_C(3600) * 1000000;
+    turn_for(50);
+    trace.kind = TRACE_LOST;
+    trace.reason = REASON_STALLED;
+    api_notify(stage.api, &trace);
+    received_len = 0;
+    received[0] = '\0';
+    cr_assert(until((take_bytes(fd), strstr(received, "\"lost\"") != NULL)));
+    cr_assert_null(strstr(received, "\"renewed\""), "%s", received);
+    close(fd);
+}
+
 /* D3: the stream ends here first, and the caller is not seen to leave. */
 Test(api, a_bound_stream_that_fails_gives_its_hold_back, .init = stage_play, .fini = stage_close)
 {

@@ -186,6 +186,6 @@ Test(redis_replicas, r21_a_replica_is_left_in_an_idle_group, .timeout = 40)
     RUN_UNTIL(has_just_looked(), 15000);
     ask(&two, "REPLICAOF NO ONE");
     ask(&one, "REPLICAOF 127.0.0.1 %d", two.port);
-    RUN_UNTIL(state_was_told("it has become a replica"), 6000); /* a second for a busy machine */
+    RUN_UNTIL(state_was_told("it has become a replica"), 5000);
     end_replicated();
 }
