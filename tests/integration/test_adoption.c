@@ -87,6 +87,28 @@ Test(adoption, an_earlier_agent_that_was_stopped_releases_nothing)
     expect_intact("k", token(granted));
 }
 
+/* D8.2: a request whose round is out is answered by it. */
+Test(adoption, an_agent_that_ends_answers_a_put_that_asks_the_masters)
+{
+    begin(NULL);
+    /* Its rounds wait for longer than the masters are stopped. */
+    struct agent *third = agent_start(
+        &(struct agent_options){.node_timeout = "2s", .extra = "shutdown: {grace: 30s}\n"});
+    const struct reply *granted = acquire(first, "k", "ttl=20s");
+    expect(granted, 201, NULL);
+    for (size_t i = 0; i < master_count(); i++)
+        master_freeze(i);
+    const int put =
+        wire_request(third, "PUT", format("/locks/k?ttl=30s&token=%s", token(granted)), NULL);
+    sleep_ms(100);
+    agent_signal(third, SIGTERM);
+    sleep_ms(100);
+    for (size_t i = 0; i < master_count(); i++)
+        master_thaw(i);
+    expect(wire_receive(put, PATIENCE_MS), 200, NULL);
+    wire_close(put);
+}
+
 Test(adoption, the_earlier_agent_says_lost_and_a_put_there_adopts_back)
 {
     begin(NULL);
