@@ -620,6 +620,11 @@ Test(api, the_last_minute_ends_second_by_second)
     cr_assert_eq(recent_total(&recent, RECENT_REFUSED, 109999), 2);
     cr_assert_eq(recent_total(&recent, RECENT_REFUSED, 110000), 1);
     cr_assert_eq(recent_total(&recent, RECENT_REFUSED, 1000000000), 0, "after a long silence");
+    for (uint64_t gap_s = RECENT_SECONDS; gap_s < 2 * RECENT_SECONDS; gap_s++) { /* all buckets */
+        recent = (struct recent){0};
+        recent_count(&recent, RECENT_LOST, 7000);
+        cr_assert_eq(recent_total(&recent, RECENT_LOST, 7000 + gap_s * 1000), 0);
+    }
     recent_count(&recent, RECENT_LOST, 1000000000);
     cr_assert_eq(recent_total(&recent, RECENT_LOST, 1000000000), 1);
 }
