@@ -77,7 +77,7 @@ static void adoption_lost(struct core *core, struct lock *lock)
 }
 
 /* Removes this agent's earlier records of the hold: it is not lost any more, and may not be
- * released for that. */
+ * released for that. A request that names the token must find the adopted hold. */
 static void forget_lost(struct core *core, const struct lock *adopted)
 {
     CORE_ASSERT(adopted->state == LOCK_ADOPTING);
@@ -86,7 +86,7 @@ static void forget_lost(struct core *core, const struct lock *adopted)
     while (next != NULL) {
         struct lock *lock = next;
         next = lock_index_next(core, adopted->key, token, lock);
-        if (lock->state == LOCK_ENDED && lock->reason != REASON_NONE)
+        if (lock->state == LOCK_ENDED && (lock->reason != REASON_NONE || lock->pending->may_live))
             lock_free(core, lock);
     }
 }

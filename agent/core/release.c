@@ -37,13 +37,10 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
                          : ANSWER_NOT_HELD;
     } else if (verdict == VERDICT_LOST) {
         answer = ANSWER_RELEASE_PENDING;
-    } else if (!lock->given_back &&
-               set_size(lock->round.yes & (master_set)~lock->moved) < lock->quorum) {
-        answer = ANSWER_QUORUM_UNAVAILABLE; /* Another agent has it (D3.4). */
-    } else if (lock->reason != REASON_NONE && !lock->stranger) {
-        answer = ANSWER_LOCK_LOST; /* It was lost, and no other agent has it either (C4). */
     } else if (!lock->given_back && !is_gone_for_good(lock)) {
         answer = ANSWER_QUORUM_UNAVAILABLE; /* Another agent may have it (D3.4). */
+    } else if (lock->reason != REASON_NONE && !lock->stranger) {
+        answer = ANSWER_LOCK_LOST; /* It was lost, and no other agent has it either (C4). */
     }
     if (lock->stranger && verdict == VERDICT_WON)
         outbox_trace(core, (struct effect_trace){.kind = TRACE_RELEASED, .elapsed_us = -1}, lock);
@@ -75,13 +72,17 @@ static void release_decided(struct core *core, struct lock *lock, enum verdict v
     debt_settled(core, lock);
 }
 
-/* The release that a holder asked for is confirmed only if the hold is gone for good. */
+/* The release that a holder asked for, or waits for, is confirmed only if the hold is gone for
+ * good. */
 static enum verdict verdict_on_known(const struct lock *lock)
 {
     enum verdict verdict = round_verdict(&lock->round);
-    if (verdict != VERDICT_WON || !lock->given_back || is_gone_for_good(lock))
+    bool is_asked = lock->given_back || !list_is_empty(&lock->requests);
+    if (verdict != VERDICT_WON || !is_asked || is_gone_for_good(lock))
         return verdict;
-    return round_pending(&lock->round) != 0 ? VERDICT_OPEN : VERDICT_LOST;
+    if (round_pending(&lock->round) != 0)
+        return VERDICT_OPEN;
+    return lock->given_back ? VERDICT_LOST : VERDICT_WON; /* release_decided() tells them apart. */
 }
 
 static void decide_release(struct core *core, struct lock *lock)
@@ -168,12 +169,13 @@ void release_inherited(struct core *core, const struct lock *next_holder,
     struct event_reply released = *reply;
     released.op = OP_RELEASE;
     /* The token is gone, even if replicas have it (R21). */
-    bool is_handed = reply->vote == VOTE_YES || reply->vote == VOTE_UNREPLICATED;
-    if (is_handed && reply->occupant.left_ms > 0 && lock->given_back)
+    bool is_handed = reply->vote == VOTE_YES || reply->vote == VOTE_UNREPLICATED,
+         is_guarded = is_handed && reply->occupant.left_ms > 0;
+    if (is_guarded && lock->given_back)
         released.vote = VOTE_GUARDED; /* Another agent may still have the token (D3.4). */
     else if (is_handed || (reply->vote == VOTE_GUARDED && !lock->given_back))
         released.vote = VOTE_ABSENT; /* The master has looked for the token first. */
-    released.is_deleted = reply->is_deleted || MUTANT(HANDED_IS_DELETED);
+    released.is_deleted = (reply->is_deleted && !is_guarded) || MUTANT(HANDED_IS_DELETED);
     if (MUTANT(HANDOVER_BELIEVED))
         released.vote = VOTE_YES;
     release_reply(core, lock, &released);

@@ -59,7 +59,8 @@ static enum answer answer_to_puts(const struct core *core, const struct lock *lo
      * master that says `unlocked` does so for good (R25). */
     master_set denying =
         ((lease_word(core, lock, WORD_ABSENT) | lease_word(core, lock, WORD_OTHER)) &
-         (MUTANT(STALE_DENIALS_COUNT) ? UINT16_MAX : lock->round.heard)) |
+         (MUTANT(STALE_DENIALS_COUNT) ? UINT16_MAX
+                                      : lock->round.heard & (master_set)~lock->round.failed)) |
         lease_word(core, lock, WORD_UNLOCKED);
     bool is_elsewhere = reason_is_denial(reason) && set_size(denying) + lock->quorum <=
                                                         core->groups[lock->group].config.masters;
@@ -617,6 +618,7 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
                                          noted->released ? core->max_ttl_ms : lock_lease_ms(lock)));
         /* Otherwise its holder may have it at another agent (D3.4). */
         lock->given_back = noted->released;
+        lock->pending->may_live = !noted->released && noted->metadata.idempotency.len > 0;
         outbox_hold(core, lock);
         debt_begun(core, lock, /* except= */ 0);
     } else {

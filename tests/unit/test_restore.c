@@ -203,6 +203,23 @@ Test(restore, what_is_over_and_was_not_given_back_is_asked_of_the_masters)
     expect_answer(3, ANSWER_NOT_HELD);
 }
 
+/* D3.5: the same by its idempotency key, when the release has been decided. */
+Test(restore, what_is_over_is_asked_for_by_its_idempotency_key)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(2000);
+    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
+    at_ms(3000), restore(hold);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_MOVED);
+    struct event_release event = {
+        .request = 1, .key = text("k"), .idempotency = text("0123456789abcdef")};
+    step((struct event){.kind = EVENT_RELEASE, .release = event});
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x07, VOTE_YES);
+    expect_answer(1, ANSWER_RELEASED);
+}
+
 Test(restore, what_was_reported_lost_runs_out)
 {
     begin_with_journal();
