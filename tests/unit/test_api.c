@@ -394,18 +394,24 @@ Test(api, a_bound_hold_at_the_end_of_the_agent_begins_no_stream, .init = stage_p
     close(fd);
 }
 
-/* R11: a thousand callers that do not read may share one hold, and the loop has room for a thousand
- * events. */
-Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fini = stage_close)
+/* Lets the stage grant a hold of "k" to which connections may be bound for an hour. */
+static void grant_a_long_hold(void)
 {
-    enum { CALLERS = 3 };
-    int fds[CALLERS];
     stage.config->policies[1].core.max_hold_ms = 3600000;
     stage.config->policies[1].core.bound_max_hold_ms = 3600000;
     core_set_policies(
         stage.core,
         (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
     stage.answer = a_real_hold("k");
+}
+
+/* R11: a thousand callers that do not read may share one hold, and the loop has room for a thousand
+ * events. */
+Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fini = stage_close)
+{
+    enum { CALLERS = 3 };
+    int fds[CALLERS];
+    grant_a_long_hold();
     for (int i = 0; i < CALLERS; i++) {
         fds[i] = caller_open(API);
         caller_say(fds[i], "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -455,12 +461,7 @@ Test(api, a_renewal_is_not_written_after_its_validity, .init = stage_play, .fini
 /* D3: the stream ends here first, and the caller is not seen to leave. */
 Test(api, a_bound_stream_that_fails_gives_its_hold_back, .init = stage_play, .fini = stage_close)
 {
-    stage.config->policies[1].core.max_hold_ms = 3600000;
-    stage.config->policies[1].core.bound_max_hold_ms = 3600000;
-    core_set_policies(
-        stage.core,
-        (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
-    stage.answer = a_real_hold("k");
+    grant_a_long_hold();
     int fd = caller_open(API);
     caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
     cr_assert(until(stage.submitted == 1));
@@ -481,12 +482,7 @@ Test(api, a_bound_stream_that_fails_gives_its_hold_back, .init = stage_play, .fi
 Test(api, a_caller_that_stops_within_a_line_is_stuck, .init = stage_play, .fini = stage_close)
 {
     enum { LINES = 5000, TURNS = 10 };
-    stage.config->policies[1].core.max_hold_ms = 3600000;
-    stage.config->policies[1].core.bound_max_hold_ms = 3600000;
-    core_set_policies(
-        stage.core,
-        (struct core_policy[]){stage.config->policies[0].core, stage.config->policies[1].core}, 2);
-    stage.answer = a_real_hold("k");
+    grant_a_long_hold();
     int fd = caller_open(UNIX), lines = 0;
     caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
     cr_assert(until(stage.submitted == 1));

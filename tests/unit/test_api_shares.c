@@ -517,6 +517,15 @@ static void take_all_that_came(const int *fds, int count)
             ;
 }
 
+static void watch_all(int *fds, int count)
+{
+    for (int i = 0; i < count; i++) {
+        fds[i] = caller_open(API);
+        caller_say(fds[i], "GET /locks/held?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        cr_assert(until(stage.api->stream_count == (uint32_t)i + 1));
+    }
+}
+
 /* D9: an event of a hold wakes its watchers in several turns, in their order. The last event comes
  * last. */
 Test(shares, d9_watchers_are_woken_in_turns, .init = stage_play, .fini = stage_close)
@@ -526,11 +535,7 @@ Test(shares, d9_watchers_are_woken_in_turns, .init = stage_play, .fini = stage_c
     struct effect_answer held = a_real_hold("held");
     struct effect_trace trace = {
         .kind = TRACE_RENEWED, .lock = held.lock, .valid_until = held.hold.valid_until};
-    for (int i = 0; i < WATCHERS; i++) {
-        fds[i] = caller_open(API);
-        caller_say(fds[i], "GET /locks/held?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        cr_assert(until(stage.api->stream_count == (uint32_t)i + 1));
-    }
+    watch_all(fds, WATCHERS);
     take_all_that_came(fds, WATCHERS);
     api_notify(stage.api, &trace);
     turn();
@@ -762,11 +767,7 @@ Test(shares, d9_watchers_that_do_not_read_are_given_up_in_turns, .init = stage_p
     struct effect_answer held = a_real_hold("held");
     struct effect_trace renewed = {
         .kind = TRACE_RENEWED, .lock = held.lock, .valid_until = held.hold.valid_until};
-    for (int i = 0; i < WATCHERS; i++) {
-        fds[i] = caller_open(API);
-        caller_say(fds[i], "GET /locks/held?watch HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        cr_assert(until(stage.api->stream_count == (uint32_t)i + 1));
-    }
+    watch_all(fds, WATCHERS);
     api_notify(stage.api, &renewed);
     stage.skew_us = 3000000;
     api_notify(stage.api, &renewed); /* none of them has written its line before */

@@ -649,7 +649,7 @@ Test(owner, d3_a_delete_after_an_own_release_asks_the_masters)
     struct event_release event = {.request = 2, .key = text("k"), .idempotency = text("secret")};
     step((struct event){.kind = EVENT_RELEASE, .release = event});
     expect_send(OP_RELEASE, ALL);
-    cr_assert(rig.sent[OP_RELEASE].asked, "it deletes whatever agent has the token");
+    cr_assert(rig.sent[OP_RELEASE].asked, "it deletes the token of any agent");
     reply(OP_RELEASE, QUORUM, VOTE_YES);
     expect_answer(2, ANSWER_RELEASED);
 }
