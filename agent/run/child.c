@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/run/say.h"
+
 enum { SIGNAL_MAX = 64 }; /* Linux has 1..64 */
 
 struct run_inherited {
@@ -134,10 +136,9 @@ int run_child_start(struct run_child *child, char *const *command, char *const *
         return errno;
     pid_t pid = fork_child(&launch);
     int failure = pid < 0 ? errno : 0;
-    if (pid > 0 && !run_keeper_start(&child->keeper, pid))
+    if (pid > 0 && !run_keeper_start(&child->keeper, pid, deadline))
         failure = errno;
     if (failure == 0) {
-        run_keeper_set(&child->keeper, deadline);
         if (before_exec != NULL)
             before_exec(pid);
         (void)!write(launch.gate[1], "", 1);
@@ -171,10 +172,15 @@ void run_child_bury_others(struct run_child *child)
     siginfo_t about = {0};
     while (waitid(P_ALL, 0, &about, WEXITED | WNOHANG | WNOWAIT) == 0 && about.si_pid != 0 &&
            about.si_pid != child->pid) {
-        if (about.si_pid == child->keeper.pid)
+        bool is_keeper = about.si_pid == child->keeper.pid;
+        if (is_keeper && about.si_code == CLD_EXITED) /* It has killed the group. */
             run_keeper_dismiss(&child->keeper);
-        else
+        else if (is_keeper && !run_keeper_replace(&child->keeper, child->pid))
+            run_say(NULL, "no keeper can be started: the command is killed");
+        else if (!is_keeper)
             reap(about.si_pid);
+        if (is_keeper)
+            return; /* If this one dies as well, a signal says so. */
         about.si_pid = 0;
     }
 }

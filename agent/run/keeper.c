@@ -50,11 +50,8 @@ static void wait_for_the_end(int messages, int timer)
     }
 }
 
-static _Noreturn void be_keeper(int messages, pid_t group)
+static _Noreturn void be_keeper(int messages, pid_t group, struct instant deadline)
 {
-    sigset_t all;
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_NAME, "lockagent-keep");
     setsid();
     /* A reader of the command's output would wait for the keeper if it kept the files of `run`. */
@@ -62,37 +59,45 @@ static _Noreturn void be_keeper(int messages, pid_t group)
         close(fd);
     closefrom(messages + 1);
     int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
-    if (timer >= 0)
+    if (timer >= 0) {
+        set_timer(timer, deadline);
         wait_for_the_end(messages, timer);
+    }
     kill(-group, SIGKILL);
     _exit(0);
 }
 
 /* ---- in `run` ---- */
 
-bool run_keeper_start(struct run_keeper *keeper, pid_t group)
+bool run_keeper_start(struct run_keeper *keeper, pid_t group, struct instant deadline)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
+    /* All signals stay blocked in the keeper, so that no handler of `run` runs there. */
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[1]);
-        be_keeper(ends[0], group);
+        be_keeper(ends[0], group, deadline);
     }
+    sigprocmask(SIG_SETMASK, &before, NULL);
     close(ends[0]);
     if (pid < 0) {
         close(ends[1]);
         return false;
     }
     fcntl(ends[1], F_SETFL, O_NONBLOCK); /* A keeper that was stopped must not stop `run`. */
-    *keeper = (struct run_keeper){.pid = pid, .pipe = ends[1]};
+    *keeper = (struct run_keeper){.pid = pid, .pipe = ends[1], .deadline = deadline};
     return true;
 }
 
 /* If the keeper does not receive the deadline, it keeps the last one, which is earlier. */
-void run_keeper_set(const struct run_keeper *keeper, struct instant deadline)
+void run_keeper_set(struct run_keeper *keeper, struct instant deadline)
 {
+    keeper->deadline = deadline;
     (void)!write(keeper->pipe, &deadline, sizeof(deadline));
 }
 
@@ -105,4 +110,14 @@ void run_keeper_dismiss(struct run_keeper *keeper)
     while (waitpid(keeper->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     *keeper = (struct run_keeper){.pipe = -1};
+}
+
+bool run_keeper_replace(struct run_keeper *keeper, pid_t group)
+{
+    struct instant deadline = keeper->deadline;
+    run_keeper_dismiss(keeper);
+    bool starts = run_keeper_start(keeper, group, deadline);
+    if (!starts)
+        kill(-group, SIGKILL);
+    return starts;
 }

@@ -12,15 +12,20 @@
 struct run_keeper {
     pid_t pid; /* 0: there is none */
     int pipe;
+    struct instant deadline; /* The deadline that was set last. */
 };
 
-/* Starts a keeper of the process group, without a deadline yet. Returns false with errno set. The
+/* Starts a keeper of the process group, with its first deadline. Returns false with errno set. The
  * caller must ignore SIGPIPE before. */
-bool run_keeper_start(struct run_keeper *keeper, pid_t group);
+bool run_keeper_start(struct run_keeper *keeper, pid_t group, struct instant deadline);
 
 /* Sets the time at which the group is killed, unless a later one is set before. INSTANT_NEVER: only
  * when this process dies. */
-void run_keeper_set(const struct run_keeper *keeper, struct instant deadline);
+void run_keeper_set(struct run_keeper *keeper, struct instant deadline);
+
+/* Starts another keeper in place of one that was killed, with its deadline. If none can be started,
+ * kills the group at once, and returns false. */
+bool run_keeper_replace(struct run_keeper *keeper, pid_t group);
 
 /* Ends the keeper without a kill, and waits for it. The group has ended, and its number may soon
  * belong to another group. */

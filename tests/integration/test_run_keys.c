@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 TestSuite(run_keys, .init = running_world_open, .fini = world_close, .timeout = 60);
 
@@ -58,7 +59,7 @@ Test(run_keys, sixteen_are_held_at_once)
               "02", "01", "01", "--", "sh", "-c", "echo on; sleep 60");
     cr_assert(eventually(has_said(&running, "on")), "%s", read_whole_file(running.err));
     for (int i = 1; i <= 16; i++)
-        cr_assert_eq(masters_with(format("lock:%02d", i)), 3u, "%02d", i);
+        cr_assert(eventually(masters_with(format("lock:%02d", i)) == 3), "%02d", i);
     let_go(&running);
     for (int i = 1; i <= 16; i++)
         expect_free(format("%02d", i));
@@ -77,8 +78,9 @@ Test(run_keys, environment)
                                          "env | grep ^LOCKAGENT_; echo on; sleep 60");
     cr_assert(eventually(has_said(&running, "on")), "%s", read_whole_file(running.err));
     for (size_t i = 0; i < 4; i++)
-        cr_assert_eq(master_do(0, "EXISTS lock:%b", keys[i], strlen(keys[i]))->integer, 1, "%s",
-                     keys[i]);
+        cr_assert(
+            eventually(master_do(0, "EXISTS lock:%b", keys[i], strlen(keys[i]))->integer == 1),
+            "%s", keys[i]);
     cr_assert_str_eq(read_whole_file(running.out),
                      format("LOCKAGENT_FENCING_TOKENS=a=%s a%%20b=%s x%%3Dy%%25=%s\non\n",
                             number_of("a"), number_of("a b"), number_of("x=y%")));
@@ -111,8 +113,8 @@ Test(run_keys, order)
     const struct running holder = hold("b");
     const struct running running = start("c", "b", "a", "B", "--", "echo", "on");
     cr_assert(eventually(is_awaited("b")));
-    cr_assert_eq(masters_with("lock:B"), 3u, "bytewise: capitals come first");
-    cr_assert_eq(masters_with("lock:a"), 3u);
+    cr_assert(eventually(masters_with("lock:B") == 3), "bytewise: capitals come first");
+    cr_assert(eventually(masters_with("lock:a") == 3));
     cr_assert_eq(masters_with("lock:c"), 0u);
     let_go(&holder);
     expect_code(end(&running), 0, "");
@@ -159,8 +161,12 @@ static const char *deleted(size_t master)
     const char *keys = "";
     for (size_t entry = log->elements; entry-- > 0;) { /* The last one is the first. */
         const redisReply *words = log->element[entry]->element[3];
-        for (size_t i = 1; i < words->elements && strcmp(words->element[0]->str, "DEL") == 0; i++)
-            keys = format("%s %s", keys, words->element[i]->str);
+        if (strcasecmp(words->element[0]->str, "DEL") == 0)
+            for (size_t i = 1; i < words->elements; i++)
+                keys = format("%s %s", keys, words->element[i]->str);
+        else if (strcasecmp(words->element[0]->str, "DELIFEQ") == 0 || /* R24 */
+                 strcasecmp(words->element[0]->str, "DELEX") == 0)
+            keys = format("%s %s", keys, words->element[1]->str);
     }
     return keys;
 }
@@ -168,7 +174,8 @@ static const char *deleted(size_t master)
 Test(run_keys, a_failure_releases_in_reverse_order)
 {
     const struct running holder = hold("c");
-    const char *kept = master_get(0, "lock:c");
+    const char *kept; /* This master may get the key later. */
+    cr_assert(eventually((kept = master_get(0, "lock:c")) != NULL));
     master_do(0, "CONFIG SET slowlog-log-slower-than 0");
     master_do(0, "SLOWLOG RESET");
     expect_code(run("-n", "a", "b", "c", "d", "--", "echo", "never"), 1,
@@ -178,9 +185,10 @@ Test(run_keys, a_failure_releases_in_reverse_order)
     expect_free("d");
     cr_assert_str_eq(deleted(0), " lock:b lock:a");
     cr_assert_str_eq(master_get(0, "lock:c"), kept);
-    const struct outcome quiet = run("-q", "-E", "9", "-n", "c", "a", "--", "echo", "never");
+    struct outcome quiet; /* On a busy machine it may say that it was late. */
+    cr_assert(eventually(
+        *(quiet = run("-q", "-E", "9", "-n", "c", "a", "--", "echo", "never")).err == '\0'));
     expect_code(quiet, 9, "");
-    cr_assert_str_empty(quiet.err);
     cr_assert_str_empty(quiet.out);
     let_go(&holder);
 }
@@ -191,7 +199,7 @@ Test(run_keys, signals_end_the_wait)
     const struct running holder = hold("b");
     const struct running waiter = start("a", "b", "--", "echo", "never");
     cr_assert(eventually(is_awaited("b")));
-    cr_assert_eq(masters_with("lock:a"), 3u);
+    cr_assert(eventually(masters_with("lock:a") == 3));
     kill(waiter.pid, SIGTERM);
     const struct outcome outcome = end(&waiter);
     expect_code(outcome, 143, "");
@@ -253,12 +261,12 @@ Test(run_keys, a_loss_that_is_ignored)
     const char *flag = world_path("flag");
     const char *script = format("echo on; until test -e %s; do sleep 0.05; done; exit 5", flag);
     const struct running running =
-        start("--on-lost", "ignore", "-t", "2s", "a", "b", "--", "sh", "-c", script);
+        start("--on-lost", "ignore", "-t", "4s", "a", "b", "--", "sh", "-c", script);
     cr_assert(eventually(has_said(&running, "on")), "%s", read_whole_file(running.err));
     take_away("a");
     cr_assert(eventually(strstr(read_whole_file(running.err), "goes on without it") != NULL));
-    sleep_ms(2500); /* beyond the validity of all */
-    cr_assert_eq(masters_with("lock:b"), 3u);
+    sleep_ms(4500); /* beyond the validity of all */
+    cr_assert(eventually(masters_with("lock:b") == 3));
     write_file("flag", "");
     const struct outcome outcome = end(&running);
     expect_code(outcome, 5, "a: the lock was lost (");
@@ -284,18 +292,18 @@ Test(run_keys, held_to_the_end)
 {
     const struct running holder = hold("b");
     const struct running running =
-        start("-t", "2s", "a", "b", "short/1", "--", "sh", "-c", "echo on; sleep 60");
+        start("-t", "4s", "a", "b", "short/1", "--", "sh", "-c", "echo on; sleep 60");
     cr_assert(eventually(is_awaited("b")));
-    sleep_ms(2500);
+    sleep_ms(4500); /* beyond all leases that were granted */
     expect_code(run("-n", "a", "--", "true"), 1, "");
     let_go(&holder);
     cr_assert(eventually(has_said(&running, "on")), "%s", read_whole_file(running.err));
-    sleep_ms(2500);
+    sleep_ms(4500); /* beyond all leases that were granted */
     expect_code(run("-n", "a", "--", "true"), 1, "");
     expect_code(run("-n", "b", "--", "true"), 1, "");
     expect_code(run("-n", "short/1", "--", "true"), 1, "");
     let_go(&running);
-    expect_code(run("-t", "2s", "--max-hold", "2500ms", "a", "b", "--", "sleep", "60"), 75,
+    expect_code(run("-t", "5s", "--max-hold", "2500ms", "a", "b", "--", "sleep", "60"), 75,
                 "a: the lock was lost (max_hold)");
 }
 
