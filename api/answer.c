@@ -211,7 +211,8 @@ static void add_mode(json_t *object, const struct effect_answer *answer, bool is
     json_object_set_new(object, "readers", json_integer(answer->occupant.readers));
 }
 
-/* Returns this agent's holds of the key, without those that the masters have just denied. */
+/* Returns this agent's holds of the key, without those that the masters have just denied, at most
+ * HOLDS_SHOWN: there may be thousands of readers (D9). */
 static json_t *holds_json(const struct api *api, const struct request *request, bool is_shared,
                           struct instant now)
 {
@@ -220,7 +221,8 @@ static json_t *holds_json(const struct api *api, const struct request *request, 
     struct lock_ref lock;
     uint32_t cursor = 0;
     json_t *list = json_array();
-    while (core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
+    while (json_array_size(list) < HOLDS_SHOWN &&
+           core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
         unsigned at = is_shared ? (unsigned)hold.mode : hold.token.slot;
         bool is_older = instant_before(hold.acquired_at, request->came_at),
              is_denied = is_older && (request->kept.answer.denied >> at & 1) != 0;
@@ -404,18 +406,10 @@ static bool stream_is_too_late(const struct connection *connection)
 {
     const struct api *api = connection->api;
     const struct request *request = connection->request;
-    const struct text key = {request->key, request->key_len};
-    const struct lock_ref *granted = &request->kept.answer.lock;
-    struct lock_ref lock;
-    struct hold_view hold;
-    uint32_t cursor = 0;
-    bool held = false;
     if (!request->params.bound || !hands_out(request->kept.answer.answer))
         return false;
-    while (!held && core_next_hold_of(api->backend.core, key, api->backend.now(api->backend.arg),
-                                      &cursor, &hold, &lock))
-        held = lock.slot == granted->slot && lock.generation == granted->generation;
-    return api->stopping || !held;
+    return api->stopping || !core_has_hold(api->backend.core, request->kept.answer.lock,
+                                           api->backend.now(api->backend.arg));
 }
 
 /* Checks the clock right before a promise is made. A grant without validity is given back, and a

@@ -25,6 +25,7 @@ enum {
     ANSWER_HEADER_BYTES = 512, /* Largest header of an answer, without Location. */
     IDLE_MS = 60000,           /* Limit of a kept-alive connection without a request. */
     WRITE_MS = 10000,          /* Limit of an answer, from its first byte to its last. */
+    HOLDS_SHOWN = 100,         /* Holds of one key in an answer to GET. */
     RENDERINGS = 8,            /* Pages that are kept to be shared. */
     SCARCE_ASK_MS = 50,        /* Time to send a request while free connections are scarce. */
     SCARCE_READ_MS = 1000,     /* Time to read an answer while they are scarce. */
@@ -508,12 +509,16 @@ void stream_has_news(struct connection *connection);
 /* Wakes the streams whose turn it is in this iteration of the loop, and gives up those that are
  * stuck. */
 void streams_turn(struct api *api);
-/* Acts on a caller that has hung up, or has closed its sending side. */
-void stream_caller_gone(struct connection *connection);
+/* Acts on a caller that has hung up, or has closed its sending side. `has_left`: it has done so
+ * itself, by FIN or reset; otherwise the way to it is broken. */
+void stream_caller_gone(struct connection *connection, bool has_left);
 /* Ends the stream because the agent ends. An open hold is reported as `lost`. */
 void stream_stop(struct connection *connection);
-/* Cleans up after the response has ended in any way; does nothing if it was not a stream. */
-void stream_closed(struct connection *connection);
+/* Cleans up after the response has ended in any way; does nothing if it was not a stream.
+ * `timed_out`: libmicrohttpd has closed it, because the caller did not read for WRITE_STALL_S.
+ * Then, or if there was no memory for a line, a bound hold is lost as `stuck`, and not released
+ * (D3.6). */
+void stream_closed(struct connection *connection, bool timed_out);
 
 /* ---- recent.c: the last minute ---- */
 

@@ -12,7 +12,8 @@
 /* GET ?watch: a stream of the events of a hold, for any caller. */
 
 /* Finds the hold to watch among those of this agent: by its token, or the only one of the key.
- * Returns the number of candidates. A semaphore (R20) or readers (R17) may have several. */
+ * Returns the number of candidates; 2 if there are more. A semaphore (R20) or readers (R17) may
+ * have several. */
 static unsigned find_hold(const struct api *api, const struct request *request, struct instant now,
                           struct hold_view *ret_hold, struct lock_ref *ret_lock)
 {
@@ -23,9 +24,9 @@ static unsigned find_hold(const struct api *api, const struct request *request, 
     struct lock_ref lock;
     uint32_t cursor = 0;
     unsigned found = 0;
-    while (core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
-        if (names_token && !token_same(&params->token, &hold.token))
-            continue;
+    if (names_token)
+        return core_find_hold(api->backend.core, key, &params->token, now, ret_hold, ret_lock);
+    while (found < 2 && core_next_hold_of(api->backend.core, key, now, &cursor, &hold, &lock)) {
         found++;
         *ret_hold = hold;
         *ret_lock = lock;
@@ -62,9 +63,8 @@ enum MHD_Result watch_begin(struct connection *connection)
         struct refusal *refusal = &connection->request->refusal;
         refusal->problem = PROBLEM_TOKEN_REQUIRED;
         snprintf(refusal->detail, sizeof(refusal->detail),
-                 "%u callers of this agent hold the key: give the token of the hold to be watched, "
-                 "as the Lock-Token header or as the parameter token",
-                 found);
+                 "several callers of this agent hold the key: give the token of the hold to be "
+                 "watched, as the Lock-Token header or as the parameter token");
         return response_refusal(connection, refusal);
     }
     json_t *view = found == 1 ? view_hold(api, &hold, now) : NULL;

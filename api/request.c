@@ -254,7 +254,7 @@ void request_completed(void *arg, struct MHD_Connection *http, void **context,
         exchange_cancel(connection);
     if (request->grants)
         grant_is_written(connection, code);
-    stream_closed(connection);
+    stream_closed(connection, code == MHD_REQUEST_TERMINATED_TIMEOUT_REACHED);
     connection_unpark(connection);
     count_request(connection, request->status == 0 ? CLIENT_CLOSED_REQUEST : request->status);
     free(request->body);

@@ -33,6 +33,17 @@
 
 enum { EVENTS = 64 };
 
+/* Returns true if the caller has closed the connection itself. A network that is broken for long
+ * ends it as well (ETIMEDOUT, EHOSTUNREACH). */
+static bool has_left(const struct connection *connection, uint32_t events)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if ((events & EPOLLERR) != 0)
+        getsockopt(connection->fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    return error == 0 || error == ECONNRESET || error == EPIPE;
+}
+
 static void hung_up(struct connection *connection, uint32_t events)
 {
     connection->peer_closed = true;
@@ -40,7 +51,7 @@ static void hung_up(struct connection *connection, uint32_t events)
     if (connection->phase == PHASE_WORKING)
         exchange_caller_gone(connection);
     else if (connection->phase == PHASE_STREAMING)
-        stream_caller_gone(connection);
+        stream_caller_gone(connection, has_left(connection, events));
     else if (connection->phase <= PHASE_BODY) /* Bytes that came earlier may still be unread. */
         list_move(&connection->api->half_closed, &connection->ended);
     else if (request_is_for_nobody(connection))

@@ -205,14 +205,23 @@ struct MHD_Response *stream_open(struct connection *connection, struct buffer fi
     return response;
 }
 
-void stream_caller_gone(struct connection *connection)
+/* Gives the hold of a bound stream back, if its caller has closed the connection. Otherwise the
+ * caller may be at work until the validity ends, so the hold is lost and runs out (D3.6). */
+static void end_bound_hold(struct connection *connection, bool has_left)
 {
     struct stream *stream = &connection->stream;
     struct api *api = connection->api;
-    if (stream->bound && stream->end == STREAM_OPEN) {
-        struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = stream->lock};
+    struct event event = {.kind = EVENT_STUCK, .stuck.lock = stream->lock};
+    if (has_left)
+        event = (struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = stream->lock};
+    if (stream->bound && stream->end == STREAM_OPEN)
         api->backend.submit(api->backend.arg, &event);
-    }
+}
+
+void stream_caller_gone(struct connection *connection, bool has_left)
+{
+    struct stream *stream = &connection->stream;
+    end_bound_hold(connection, has_left);
     if (stream->end == STREAM_OPEN)
         stream->end = STREAM_OVER;
     wake(connection);
@@ -228,7 +237,7 @@ void stream_stop(struct connection *connection)
     wake(connection);
 }
 
-void stream_closed(struct connection *connection)
+void stream_closed(struct connection *connection, bool timed_out)
 {
     struct stream *stream = &connection->stream;
     struct api *api = connection->api;
@@ -238,14 +247,15 @@ void stream_closed(struct connection *connection)
     list_remove(&stream->waking);
     api->stream_count--;
     metrics_streams(api->backend.metrics, (int64_t)api->stream_count);
+    bool is_stuck = timed_out && stream->bound && stream->end == STREAM_OPEN,
+         has_left = !timed_out && !stream->line.failed;
     buffer_free(&stream->line);
     stream->line = (struct buffer){0};
     if (stream->closed != NULL)
         stream->closed(api, stream->followed);
-    if (stream->bound && stream->end == STREAM_OPEN) {
-        struct event event = {.kind = EVENT_UNDELIVERED, .undelivered.lock = stream->lock};
-        api->backend.submit(api->backend.arg, &event);
-    }
+    if (is_stuck)
+        stream_give_up(connection);
+    end_bound_hold(connection, has_left);
 }
 
 /* ---- events of the hold ---------------------------------------------------------------------- */
