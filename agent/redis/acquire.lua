@@ -55,8 +55,9 @@ local function with_slots(key, permits, answer)
 end
 
 local left = guard_left()
--- A hand-over is a release as well. For that it does not matter which vote the agent knows (D3.4).
-local no_vote = previous and left and (not read[at] or has_followed(read[at]))
+-- A hand-over is a release as well (D3.4). An agent whose group is closed knows no vote.
+local no_vote = previous and left
+    and (known ~= '' or not read[at] or has_followed(read[at]))
 
 -- Returns the answer to a granted item. A master without a vote says so in a hand-over: then the
 -- token may come back there (D3).

@@ -288,16 +288,6 @@ static bool compares_number(const struct send_item *item)
     return item->fencing && item->numbered;
 }
 
-/* Returns true if the operation names the vote. A master without a vote does not know the holds
- * that it forgot (D3.4). A release names the vote only if the holder asked for it. */
-static bool uses_vote(enum op op, const struct send_item *items, unsigned count)
-{
-    bool is_asked = op != OP_RELEASE;
-    for (unsigned i = 0; i < count; i++)
-        is_asked = is_asked || items[i].asked;
-    return askings[op].vote && is_asked;
-}
-
 static bool uses_tickets(enum op op, const struct send_item *item)
 {
     return askings[op].tickets && form_is_fair(item->form);
@@ -433,7 +423,7 @@ static void add_keys(struct resp *resp, const struct config *config, uint8_t gro
     for (unsigned i = 0; i < count; i++)
         if (uses_tickets(op, &items[i]))
             add_ticket_key(resp, config, &items[i]);
-    if (uses_vote(op, items, count) && config->groups[group].guard)
+    if (askings[op].vote && config->groups[group].guard)
         resp_text(resp, VOTE_KEY);
     if (askings[op].marker && config->groups[group].guard)
         resp_text(resp, MARKER_KEY);
@@ -452,9 +442,9 @@ static void add_left_ms(struct resp *resp, const struct send_item *item)
 
 /* Appends the arguments in the order that the scripts expect: value, ttl, number, time left for the
  * operation, ticket or permits, previous. READ: the holder's part of the value of this agent's
- * hold. RELEASE: the first part of the value, the number (* or empty unless it is to be compared),
- * the ticket. If readers share the key, the value is the entry, and a RELEASE has the ticket's mode
- * after the ticket. */
+ * hold. RELEASE: the first part of the value, the number (+, *, - or empty unless it is to be
+ * compared), the ticket. If readers share the key, the value is the entry, and a RELEASE has the
+ * ticket's mode after the ticket. */
 static void add_arguments(struct resp *resp, enum op op, const struct send_item *item)
 {
     const struct asking *asking = &askings[op];
@@ -471,7 +461,7 @@ static void add_arguments(struct resp *resp, enum op op, const struct send_item 
     if (asking->ttl)
         resp_number(resp, item->ttl_ms);
     if (op == OP_RELEASE && !compares_number(item))
-        resp_text(resp, item->untold ? "+" : item->asked ? "*" : "");
+        resp_text(resp, item->untold ? "+" : item->asked ? "*" : item->voted ? "-" : "");
     else if (asking->number || op == OP_RELEASE)
         resp_number(resp, item->fencing ? item->token.fence : 0);
     if (asking->creates)
@@ -646,7 +636,7 @@ void asking_native_ends(const struct native *native, char *bytes, int64_t clock_
 
 bool asking_names_vote(const struct config *config, uint8_t group, enum op op)
 {
-    bool counts_by_vote = is_attempt(op) || op == OP_ADOPT || op == OP_RESUME;
+    bool counts_by_vote = is_attempt(op) || op == OP_ADOPT || op == OP_RESUME || op == OP_RELEASE;
     return counts_by_vote && config->groups[group].guard;
 }
 

@@ -57,6 +57,9 @@ void resp_wipe(struct resp *resp);
 /* The channel of all agents that wait for a key; nothing is published there (R9). No key has this
  * name: none begins with a slash. */
 #define WAITING_CHANNEL "lockagent:channel:/"
+/* The channel of the message before a WAIT; it has no subscribers (R21).
+ * No prefix and key have this name together: no key ends with a slash. */
+#define REPLICAS_CHANNEL "lockagent:channel:/replicas/"
 /* Buckets of numbers: the prefix of the lock and the number of the bucket follow (R12). */
 #define NUMBER_KEY "lockagent:number:"
 #define NEW_KEY "lockagent:new:" /* The name of one run of `lockagent trust --new` follows. */

@@ -31,8 +31,10 @@ struct trusted {
 struct trusting {
     const struct config *config;
     struct visit visit;
-    size_t needed; /* Number of masters that meet every quorum (W). */
+    size_t needed; /* Masters that must remember, so that another one can be told. */
     struct trusted masters[LIMIT_MASTERS];
+    bool has_neighbours; /* Another layout is at work on one of them (R23). */
+    char layout[LAYOUT_BYTES + 1], layout_name[LAYOUT_NAME_BYTES];
 };
 
 /* ---- asking ---- */
@@ -53,11 +55,17 @@ static bool ask_marker_by_hand(struct trusting *group, size_t master, struct gua
     struct guard_layouts layouts;
     ask.master = (uint8_t)master;
     ask.has_replicas = visit->group->replicas_ack > 0;
+    /* It is compared, and never noted. */
+    ask.layout = (struct text){group->layout, strlen(group->layout)};
+    memcpy(ask.layout_name, group->layout_name, sizeof(ask.layout_name));
+    ask.keep_ms = 1, ask.renews = true;
     struct text command = asking_marker(visit->resp, &ask, run_id, wall_us(), /* whole= */ true);
     redisReply *reply = visit_ask(visit, master, command);
     trusted->known = reply != NULL && asking_read_marker(reply, &trusted->marker, &layouts);
     if (trusted->known)
         trusted->time_ms = asking_marker_time_ms(reply);
+    if (trusted->known && layouts.at_work > (uint64_t)layouts.noted)
+        group->has_neighbours = true;
     if (reply != NULL && !trusted->known)
         snprintf(visit->says, sizeof(visit->says), "broke the protocol: not a possible reply");
     freeReplyObject(reply);
@@ -197,6 +205,8 @@ static size_t trust_group(struct trusting *group, trust_say *say)
     for (size_t m = 0; m < config->master_count; m++)
         if (group->masters[m].known && !ask_marker_by_hand(group, m, keep))
             say(config->name, config->masters[m].url, group->visit.says);
+    group->needed = guard_witnesses_needed((uint8_t)group->needed, (uint8_t)config->master_count,
+                                           group->has_neighbours);
     for (size_t m = 0; m < config->master_count; m++)
         remembering += is_witness(&group->masters[m]);
     for (size_t m = 0; m < config->master_count; m++)
@@ -221,6 +231,8 @@ size_t redis_trust(const struct config *config, trust_say *say)
         if (!config->groups[g].guard)
             continue;
         struct trusting group = {.config = config};
+        size_t len = config_layout(config, g, group.layout);
+        layout_name((struct text){group.layout, len}, group.layout_name);
         group.needed = config->groups[g].master_count - config_group_quorum(config, g) + 1;
         visit_begin(&group.visit, &config->groups[g], &resp);
         failed += trust_group(&group, say);

@@ -29,9 +29,9 @@ struct command {
                               * (D5.4). */
     bool of_core;            /* True for an operation of the core; false for a command of the room
                               * itself. */
-    bool is_wait;            /* A WAIT for replicas (R21). Its reply is passed on before those that
-                              * were kept back for it. */
-    bool unreplicated;       /* Too few replicas have it, so its reply is no vote. Its group has one
+    bool is_ahead;     /* A WAIT for replicas, or the write before it (R21). Its reply is passed
+                              * on before those that were kept back for it. */
+    bool unreplicated; /* Too few replicas have it, so its reply is no vote. Its group has one
                         * master. */
     /* A copy of the reply while it is kept back (R21). NULL: there was no memory for it. */
     redisReply *kept;

@@ -135,6 +135,15 @@ local function is_own(found, value)
     return string.sub(found, front + 42, front + 50) == string.sub(value, front + 42, front + 50)
 end
 
+-- Returns whether the first value names the agent of the second one. An agent that has adopted the
+-- hold back has the keys of its other name as well, which differs in the last bit (D3.3).
+local function is_ours(found, value)
+    if is_own(found, value) then return true end
+    local last = tonumber(string.sub(value, front + 49, front + 49), 16)
+    local other = string.sub(value, front + 42, front + 48) .. string.format('%x:', last - 1)
+    return last % 2 == 1 and string.sub(found, front + 42, front + 50) == other
+end
+
 -- Returns whether a master that has replicas may have followed one of them since the vote was
 -- written. Its replication id is then not the one in the vote (R21).
 local function has_followed(stands)
@@ -144,14 +153,15 @@ local function has_followed(stands)
         and string.find(info, 'master_replid:' .. replid, 1, true))
 end
 
--- Returns whether a holder asked for the release and this master has no vote (D3.4, release.lua).
--- The vote is read once per call.
+-- Returns whether a holder may be answered by the release, and this master does not have the vote
+-- that the agent knows (D3.4, release.lua; known nil: any vote). The vote is read once per call.
 local has_vote
-local function is_guarded(number_text, vote)
+local function is_guarded(number_text, vote, known)
     if number_text == '' or not vote then return false end
     if has_vote == nil then
         local stands = redis.pcall('GET', vote)
-        has_vote = type(stands) == 'string' and not has_followed(stands)
+        has_vote = type(stands) == 'string' and (not known or stands == known)
+            and not has_followed(stands)
     end
     return not has_vote
 end

@@ -39,19 +39,28 @@ local function end_of(key, entry)
     return ends and ends > now and ends or nil
 end
 
+-- For each key that was searched: the random part of an entry -> the entry. A call may name 50
+-- tokens that a key with thousands of readers does not have, so its entries are read once.
+local searched = {}
+
+-- Notes the entry that a token has now.
+local function note_entry(key, entry)
+    if searched[key] then searched[key][string.sub(entry, 3, 43)] = entry end
+end
+
 -- Finds the entry of a token; see strings.lua. If another agent has adopted the entry, or if its
 -- label or number is not known, it is searched by its random part.
 local function find(key, last, entry)
     if not last then return nil end
     local ends = end_of(key, entry)
     if ends then return entry, ends end
-    local random = string.sub(entry, 3, 43)
-    for _, other in ipairs(redis.call('ZRANGE', key, 0, -1)) do
-        if string.sub(other, 3, 43) == random then
-            ends = end_of(key, other)
-            return ends and other, ends
-        end
+    if not searched[key] then
+        searched[key] = {}
+        for _, other in ipairs(redis.call('ZRANGE', key, 0, -1)) do note_entry(key, other) end
     end
+    local other = searched[key][string.sub(entry, 3, 43)]
+    ends = other and end_of(key, other)
+    return ends and other, ends
 end
 
 -- Adds an entry. The key lives as long as the entry that ends last. ZADD comes first, because a
@@ -66,6 +75,7 @@ local function enter(key, entry, ttl, last)
         return set
     end
     redis.pcall('ZREMRANGEBYSCORE', key, '-inf', now)
+    note_entry(key, entry)
 end
 
 -- Prolongs an entry. PEXPIREAT comes first, because a master out of memory does not refuse it.
@@ -80,6 +90,7 @@ end
 local function rename(key, found, entry, ends)
     redis.call('ZADD', key, ends, entry)
     redis.call('ZREM', key, found)
+    note_entry(key, entry)
 end
 
 -- Removes an entry. The key is free for others after a writer and after the last reader (R18).

@@ -5,15 +5,15 @@
 -- master without a vote creates the key (R7). After the items of a repair comes the clock. An
 -- adoption works for the hold of any agent and does not know the mode. It needs exactly the number
 -- in the value, and writes the agent's name into it. A renewal and a repair need the agent's name
--- in the value, and correct the number (D3). All of them write the label, unless theirs is empty
--- (D3.9).
+-- in the value, and correct the number (D3). An adopter's renewal and repair take its other name
+-- as well, and write their own. All of them write the label, unless theirs is empty (D3.9).
 -- KEYS: the lock keys of all items; vote and marker if the group is guarded, but a renewal has the
 -- marker alone; and for a repair the keys of the numbers of those that fence.
 -- A resumption is a renewal on a master that has perhaps not granted the lock (R24). If the group
 -- is guarded, its last argument and that of an adoption is the vote that the agent knows. A master
 -- with another vote may have forgotten the lock, and a native command may have set the key anew
--- since. It extends the lock, and answers 'guarded' (R24). To an adoption it answers the same in
--- place of -1 (D3).
+-- since. It extends the lock, and answers 'guarded' (R24). To an adoption it answers nothing else
+-- (D3.4).
 -- A renewal, a resumption and a repair of a hold that `lockagent unlock` has deleted answer
 -- 'unlocked' (R25).
 -- Answers a list, or 0 if all items answer 0. No item can make another one fail. If a token is
@@ -71,10 +71,10 @@ end
 local function extend(key, fence, value, ttl, number, may_ms, unproved)
     local held, adopts = get(key), mode == 'adopt'
     local found, ends = find(key, held, value)
-    if found and (adopts or is_own(found, value)) then
+    if found and (adopts or is_ours(found, value)) then
         local there = adopts and number > 0 and number_in(found)
         local wrong = adopts and number > 0 and there ~= number_in(value)
-        if wrong then return {'misnumbered', tonumber(there or 0)} end
+        if wrong then return counts and {'misnumbered', tonumber(there or 0)} or {'guarded', 0} end
         ends = prolong(key, found, ttl, ends)
         set_right(key, found, value, ends)
         if not counts then return {'guarded', 0} end
@@ -86,8 +86,9 @@ local function extend(key, fence, value, ttl, number, may_ms, unproved)
         and redis.pcall('GET', tombstone_of(key, name_of(value)))
     if type(unlocked) == 'string' then return {'unlocked', 0} end
     local answer = denied(key, held, mode_of(value), found, ends)
+    missing = missing or answer == -1
+    if adopts and not counts then return {'guarded', 0} end
     if answer ~= -1 then return answer end
-    missing = true
     if mode ~= 'repair' then return -1 end
     return repair(key, fence, value, ttl, number, held, may_ms, unproved)
 end
@@ -109,7 +110,6 @@ for i = 1, count do
     end
 end
 if missing and marker then
-    if mode == 'adopt' and replies[1] == -1 and not counts then replies[1] = {'guarded', 0} end
     local epoch = redis.pcall('HGET', marker, 'epoch')
     -- It is rare, so it is not among the KEYS of each renewal.
     local stored = redis.pcall('GET', 'lockagent:votes')

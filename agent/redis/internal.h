@@ -107,7 +107,8 @@ uint64_t redis_random(struct redis *redis);
  *
  * Invariants
  *   1. Every appended command gets its reply exactly once, in order, at the latest when the
- *      pipeline ends. Only a WAIT gets it before the commands that it waits for.
+ *      pipeline ends. Only a WAIT and the write before it get it before the commands that it waits
+ *      for.
  *   2. The loss of the pipeline is reported before the replies that the loss makes unknown.
  *   3. The pipeline is ended only from the loop's own callbacks, never while a reply is processed.
  *      A reply may condemn it. Then it processes no more replies, and the turn ends it. */
@@ -150,6 +151,7 @@ struct pipeline {
     uint32_t in_flight;        /* Number of the core's operations among them. */
     uint64_t bytes_heard;      /* Bytes of the commands that have been answered. */
     struct replicas replicas;  /* State of the WAIT of this master (R21). */
+    bool is_written;           /* The message before the last WAIT was published (R21). */
     struct command *kept, **kept_end; /* Commands whose replies are kept back, the oldest first. */
     uint32_t silent_ticks;
     /* The vote with which the last native commands were written ("": no guard), and its number: it
@@ -460,7 +462,7 @@ void marker_heard_epoch(struct master *master, const char *epoch);
 
 /* Reports that an operation of the core had no vote, and none for `left_ms` more (-1: there is no
  * marker). */
-void marker_heard_guarded(struct master *master, int64_t left_ms);
+void marker_heard_guarded(struct master *master, bool is_release, int64_t left_ms);
 
 /* Returns the group whose layout decides on this one (R23): itself, or one that shares a prefix
  * with it and is closed. Keys may have moved between the two. Any group. */
@@ -528,8 +530,8 @@ void service_refused(struct master *master, enum redis_outcome outcome, const ch
 
 /* ---- upkeep.c: the replicas of a master (R21) ---- */
 
-/* Sends a WAIT at the end of the turn if commands of the turn need one. The master has a
- * pipeline. */
+/* Sends a write and a WAIT at the end of the turn if commands of the turn need one. The master has
+ * a pipeline. */
 void replication_turn(struct master *master);
 
 /* Ends a WAIT that lasts for too long. Called by the timer of a READY master. */

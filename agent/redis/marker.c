@@ -129,11 +129,13 @@ void marker_heard_epoch(struct master *master, const char *epoch)
     tell_guard(master, event);
 }
 
-void marker_heard_guarded(struct master *master, int64_t left_ms)
+void marker_heard_guarded(struct master *master, bool is_release, int64_t left_ms)
 {
-    if (marker_gate(master->redis, master->group) != GUARD_OPEN)
+    if (!is_release && marker_gate(master->redis, master->group) != GUARD_OPEN)
         return; /* The acquire named no vote (R23). */
-    tell_guard(master, (struct guard_event){.kind = GUARD_SEES_GUARDED, .answer.left_ms = left_ms});
+    tell_guard(master, (struct guard_event){.kind = GUARD_SEES_GUARDED,
+                                            .is_release = is_release,
+                                            .answer.left_ms = left_ms});
 }
 
 master_set marker_tick(struct redis *redis, uint8_t group)

@@ -11,9 +11,10 @@
 --   told          how it came to vote: 0 it has not been told since it forgot, 1 by enough masters
 --                 that remember, 2 by a guess
 -- The vote is another key, which exists exactly while this master votes: `=<run>:<epoch>:<floor>`,
--- or `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21). An acquire
--- compares it with the vote that the agent knows. Only this script and new.lua write it, and this
--- script checks it in every call.
+-- or `@<run>:<epoch>:<replid>:<floor>` if the group's master has replicas (R21): for as long as it
+-- has any, also if an agent asks that is not configured so. An acquire and a release compare it
+-- with the vote that the agent knows. Only this script and new.lua write it, and this script checks
+-- it in every call.
 -- KEYS: marker, vote, layouts. ARGV: run id ('' if INFO is not allowed); the epoch to start if one
 -- is to be started; the agent's longest lease in ms; how; the number that top becomes at least (0:
 -- as it is); the epochs that the agent knows of the other masters, each with a blank behind it; the
@@ -59,7 +60,7 @@ if own ~= '' then
             redis.call('HSET', layouts, all[i],
                 string.format('%.0f %.0f %s', now + for_ms, for_ms, text))
         end
-        if all[i] == own then
+        if all[i] == own and for_ms > 0 then
             left, is_new = for_ms, false
         elseif for_ms == 0 then
             gone[#gone + 1] = all[i]
@@ -69,6 +70,7 @@ if own ~= '' then
             others[#others + 1] = string.sub(text, 1, 4097)
         end
     end
+    for _, name in ipairs(gone) do redis.call('HDEL', layouts, name) end
     at_work = #all / 2 - #gone
     if keep < 0 then keep = left > 0 and -keep or 0 end
     if #others == 0 and keep > 0 and left < keep - rewrites then
@@ -76,7 +78,6 @@ if own ~= '' then
         redis.call('HSET', layouts, own, value)
         at_work, left = at_work + (is_new and 1 or 0), keep
     end
-    for _, name in ipairs(gone) do redis.call('HDEL', layouts, name) end
     if keep > 0 and left >= keep - rewrites then noted = 1 end
 end
 
@@ -91,7 +92,7 @@ end
 is.replid = is.replid or ''
 -- Another client may have written it. No agent could read such a marker.
 missing = missing or is.epoch == '' or #is.epoch > 24 or #is.run > 40 or #is.replid > 40
-    or is.told > 2
+    or string.find(is.epoch .. is.run .. is.replid, '%z') or is.told > 2 or is.told % 1 ~= 0
 local named = tonumber(ARGV[3])
 local copied = not missing and string.find(' ' .. ARGV[6], ' ' .. is.epoch .. ' ', 1, true)
 -- A server that followed another one has another replication id, and a second one. A server that
@@ -140,9 +141,10 @@ local most = math.max(tonumber(ARGV[7]), now * 1000) + two_days
 local spoiled = is.top >= most or is.floor >= most
 local stands = redis.pcall('GET', KEYS[2])
 local vote = string.format('=%s:%s:%016.0f', is.run, is.epoch, is.floor)
-if ARGV[11] == '1' and is.replid ~= '' then
-    vote = string.format('@%s:%s:%s:%016.0f', is.run, is.epoch, is.replid, is.floor)
-end
+local bound = string.format('@%s:%s:%s:%016.0f', is.run, is.epoch, is.replid, is.floor)
+-- Some agents may have `replicas` and others not yet. An agent without it takes both.
+local keeps = stands == bound and string.find(info, 'connected_slaves:[1-9]')
+if (ARGV[11] == '1' or keeps) and is.replid ~= '' then vote = bound end
 if left > 0 or is.told == 0 or spoiled then
     vote = ''
     if stands then redis.call('DEL', KEYS[2]) end

@@ -135,8 +135,9 @@ void operations_heard(struct master *master, const struct command *command, cons
     if (epoch != NULL)
         marker_heard_epoch(master, epoch); /* Before the votes, which belong to that epoch (R7). */
     for (unsigned i = 0; i < command->count; i++) {
-        if (replies[i].vote == VOTE_GUARDED && takes_lock(command->op))
-            marker_heard_guarded(master, replies[i].occupant.left_ms);
+        bool is_release = command->op == OP_RELEASE;
+        if (replies[i].vote == VOTE_GUARDED && (takes_lock(command->op) || is_release))
+            marker_heard_guarded(master, is_release, replies[i].occupant.left_ms);
         if (command->unreplicated) { /* Too few replicas have it (R21). */
             replies[i].vote = replicas_vote(command->op, replies[i].vote);
             master->view.unreplicated += replies[i].vote == VOTE_UNREPLICATED;

@@ -211,7 +211,7 @@ static bool pipe_heard(void *owner, const redisReply *reply)
     }
     begin_native(pipeline, oldest);
     struct command *command = take_oldest(pipeline, &sent);
-    bool is_kept = !command->is_wait &&
+    bool is_kept = !command->is_ahead &&
                    replicas_keeps(&pipeline->replicas, command->of_core ? command->op : OP_COUNT);
     if (is_kept)
         keep(pipeline, command, reply);

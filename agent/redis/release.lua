@@ -3,27 +3,31 @@
 -- ARGV, for each item:
 --   the value; its agent, number and label count only as the next argument says
 --   the number that it must have. '': any; no holder asked for the release, so the value must
---   name the agent. '*': any; the holder asked. '+': the same, and native commands may have
---   deleted the key and told no agent (R24). Otherwise: exactly this one; the holder asked
+--   name the agent. '-': the same, but a holder may be answered by it. '*': any; the holder
+--   asked. '+': the same, and native commands may have deleted the key and told no agent (R24).
+--   Otherwise: exactly this one; the holder asked
 --   with order fair the agent of a ticket ('': none), its number and ms. Number 0 deletes the
 --   ticket. Any other number stores it for so many ms when the key is freed: an undone attempt puts
 --   its ticket back, or the next attempt of the same agent gets one
 --   with form shared also the mode of the ticket
--- KEYS: the lock keys of all items, the tickets of all with order fair, and the vote if a holder
--- asked and the group is guarded. A master without a vote may have forgotten the lock. Another
--- agent that has the lock may then create the key anew before it learns of the release (R7). So
--- such a master answers 'guarded' to every release of a holder (D3.4), even if it deletes the key.
+-- Then comes, if the group is guarded, the vote that the agent knows ('': it knows none).
+-- KEYS: the lock keys of all items, the tickets of all with order fair, and the vote if the group
+-- is guarded. A master without that vote may have forgotten the lock. Another agent that has the
+-- lock may then create the key anew before it learns of the release (R7). So such a master answers
+-- 'guarded' to every release that may answer a holder (D3.4), also if it deletes the key.
 -- Answers a list, or 0 if all items answer 0. No item can make another one fail.
 local fair = form == 'fair' or form == 'shared'
 local size = form == 'shared' and 6 or fair and 5 or 2
-local count, done, locks = #ARGV / size, 0, {}
+local more = #ARGV % size
+local count, done, locks = (#ARGV - more) / size, 0, {}
+local known = more == 1 and ARGV[#ARGV]
 
 -- The usual case: the lock is there, no number is to be compared, and this master has a vote.
 if form == 'plain' then
     local ask, own = redis.pcall, count > 1 and {} or KEYS
     locks = ask('MGET', unpack(KEYS)) -- refused as a whole: nothing is there
     local votes = locks[count + 1]
-    votes = not KEYS[count + 1] or votes and string.byte(votes) ~= 64 -- '@': has_followed
+    votes = not known or votes == known and string.byte(votes) ~= 64 -- '@': has_followed
     for i = 1, count do
         local begins, value, number = ARGV[2 * i - 1], locks[i], ARGV[2 * i]
         local any = (number == '*' or number == '+') and votes or number == ''
@@ -60,9 +64,9 @@ local vote = KEYS[count + (fair and count or 0) + 1]
 local function release(key, value, number_text, tickets, agent, number, ms, mode)
     -- The ticket is deleted even if another attempt has the key.
     if agent and number == 0 then redis.pcall('HDEL', tickets, agent) end
-    local held, asked = get(key), number_text ~= ''
+    local held, asked = get(key), number_text ~= '' and number_text ~= '-'
     local found, ends = find(key, held, value)
-    local guarded = is_guarded(number_text, vote)
+    local guarded = is_guarded(number_text, vote, known)
     if not found or not asked and not is_own(found, value) then
         if number_text == '+' and held == false then tell(key) end
         -- The mode of the token may not be known. A reader that holds the lock as well does not
@@ -72,7 +76,7 @@ local function release(key, value, number_text, tickets, agent, number, ms, mode
     local compared = tonumber(number_text)
     local there = compared and number_in(found)
     local wrong = compared and there ~= number_text
-    if wrong then return {'misnumbered', tonumber(there or 0)} end
+    if wrong then return guarded and {'guarded', 0} or {'misnumbered', tonumber(there or 0)} end
     local free, first = leave(key, found), nil
     if agent and number > 0 then pcall(keep, tickets, agent, number, ms, mode) end
     if free and tickets then

@@ -56,6 +56,22 @@ static redisReply *survey_ask(struct survey *survey, size_t master, const char *
 
 /* ---- INFO ---- */
 
+/* Compares a setting of a durable master. A master that refuses CONFIG is believed. */
+static void look_at_setting(struct survey *survey, size_t master, const char *name,
+                            const char *needed)
+{
+    redisReply *reply = ASK_WORDS(survey, master, "CONFIG", "GET", name);
+    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
+        reply->element[1]->type == REDIS_REPLY_STRING &&
+        strcmp(reply->element[1]->str, needed) != 0)
+        note(survey, master,
+             "durable is true, and %s is %.20s: a crash may forget keys; needed: %s", name,
+             reply->element[1]->str, needed);
+    freeReplyObject(reply);
+}
+
+/* While it rewrites its log or takes a snapshot, a master with no-appendfsync-on-rewrite answers
+ * before the disk has the write, also if appendfsync is always. */
 static void look_at_persistence(struct survey *survey, size_t master, const char *info)
 {
     char aof[4] = "";
@@ -66,14 +82,9 @@ static void look_at_persistence(struct survey *survey, size_t master, const char
         note(survey, master, "durable is true, and appendonly is off: a restart forgets keys");
         return;
     }
-    redisReply *reply = ASK_WORDS(survey, master, "CONFIG", "GET", "appendfsync");
-    if (reply != NULL && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 &&
-        reply->element[1]->type == REDIS_REPLY_STRING &&
-        strcmp(reply->element[1]->str, "always") != 0)
-        note(survey, master,
-             "durable is true, and appendfsync is %.20s: a crash may forget keys; needed: always",
-             reply->element[1]->str);
-    freeReplyObject(reply);
+    look_at_setting(survey, master, "appendfsync", "always");
+    if (survey->visit.masters[master].blocking != NULL)
+        look_at_setting(survey, master, "no-appendfsync-on-rewrite", "no");
 }
 
 static void look_at_memory(struct survey *survey, size_t master, const char *info)
@@ -99,6 +110,7 @@ static void look_at_info(struct survey *survey, struct surveyed *at)
     }
     const char *info = reply->str;
     info_field(info, "redis_version", at->version, sizeof(at->version));
+    info_field(info, "valkey_version", at->version, sizeof(at->version)); /* Only Valkey has it. */
     info_field(info, "role", at->role, sizeof(at->role));
     info_field(info, "cluster_enabled", cluster, sizeof(cluster));
     info_field(info, "connected_slaves", replicas, sizeof(replicas));

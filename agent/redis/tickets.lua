@@ -18,7 +18,8 @@ local longest = 6000
 
 -- Returns the lowest ticket, the largest number up to `most`, and the lowest ticket of a writer.
 -- The ticket of the agent `own` is left out. Tickets that have expired are deleted. If the key has
--- another type, the master has no vote on this lock until the key is gone.
+-- another type, the master has no vote on this lock until the key is gone. A caller must catch that
+-- error by pcall or know the key's type: servers crash if a script ends with a table without `err`.
 local function line_of(tickets, own, most)
     local now, all, first, last, writer = now_ms(), redis.pcall('HGETALL', tickets), nil, 0, nil
     if all.err and string.find(all.err, 'WRONGTYPE', 1, true) then

@@ -78,6 +78,18 @@ static int64_t count_of(struct master *master, const redisReply *reply)
     return -1;
 }
 
+/* Without the right to this write, the answer of the WAIT counts for nothing (R21). */
+static void heard_write(struct master *master, const struct command *command,
+                        const redisReply *reply, bool sent)
+{
+    (void)command, (void)sent;
+    if (reply == NULL)
+        return;
+    master->pipeline->is_written = reply->type == REDIS_REPLY_INTEGER;
+    if (reply->type == REDIS_REPLY_ERROR)
+        service_refused(master, outcome_of_error(reply->str), reply->str);
+}
+
 /* If the connection has ended, the commands that were kept back have been reported already. */
 static void heard_wait(struct master *master, const struct command *command,
                        const redisReply *reply, bool sent)
@@ -86,8 +98,8 @@ static void heard_wait(struct master *master, const struct command *command,
     if (reply == NULL)
         return;
     struct pipeline *pipeline = master->pipeline;
-    bool enough = replicas_answered(&pipeline->replicas, count_of(master, reply));
-    pipeline_hear_kept(pipeline, enough);
+    int64_t count = pipeline->is_written ? count_of(master, reply) : -1;
+    pipeline_hear_kept(pipeline, replicas_answered(&pipeline->replicas, count));
 }
 
 static void heard_nudge(struct master *master, const struct command *command,
@@ -113,29 +125,43 @@ void replication_time(struct master *master)
     }
 }
 
-void replication_turn(struct master *master)
+/* Appends a command whose reply is passed on before those that were kept back. */
+static void ask_ahead(struct master *master, heard_fn *heard, struct text bytes)
 {
-    struct redis *redis = master->redis;
-    struct replicas *replicas = &master->pipeline->replicas;
-    uint32_t timeout_ms = replicas_asks(replicas, redis_now());
-    if (timeout_ms == 0)
-        return;
-    resp_begin(&redis->resp);
-    resp_text(&redis->resp, "WAIT");
-    resp_number(&redis->resp, replicas->ack);
-    resp_number(&redis->resp, timeout_ms);
-    struct text bytes = resp_end(&redis->resp);
-    struct command *command = command_new(&redis->pool, heard_wait, 0);
+    struct command_pool *pool = &master->redis->pool;
+    struct command *command = command_new(pool, heard, 0);
     /* Without a WAIT the replies that were kept back would never be passed on. */
     if (command == NULL) {
         pipeline_condemn(master->pipeline, "out of memory");
         return;
     }
-    command->is_wait = true;
+    command->is_ahead = true;
     command->references = 1;
     if (!pipeline_append(master->pipeline, command, bytes, nothing_own()))
         pipeline_condemn(master->pipeline, "out of memory");
-    command_release(&redis->pool, command);
+    command_release(pool, command);
+}
+
+/* R21: "A message goes before each WAIT." From Redis 7.2 on, WAIT looks only at the writes up to
+ * the last write of its own connection, and a renewal that finds a longer lease writes nothing.
+ * The message is sent to the replicas as well, so it is such a write. */
+void replication_turn(struct master *master)
+{
+    struct resp *resp = &master->redis->resp;
+    struct replicas *replicas = &master->pipeline->replicas;
+    uint32_t timeout_ms = replicas_asks(replicas, redis_now());
+    if (timeout_ms == 0)
+        return;
+    resp_begin(resp);
+    resp_text(resp, "PUBLISH");
+    resp_text(resp, REPLICAS_CHANNEL);
+    resp_text(resp, "");
+    ask_ahead(master, heard_write, resp_end(resp));
+    resp_begin(resp);
+    resp_text(resp, "WAIT");
+    resp_number(resp, replicas->ack);
+    resp_number(resp, timeout_ms);
+    ask_ahead(master, heard_wait, resp_end(resp));
     if (master->phase == PHASE_READY)
         master_start_timer(master, timeout_ms); /* A greeting and a pause have their own. */
 }

@@ -328,6 +328,7 @@ def durable(tree):
     lines = [line for line in tree.conf if line and not line.startswith("#")]
     conf = dict(line.split(" ", 1) for line in lines)
     wanted = {"appendonly": "yes", "appendfsync": "always", "maxmemory-policy": "noeviction"}
+    wanted["no-appendfsync-on-rewrite"] = "no"
     for key, value in wanted.items():
         if conf.get(key) != value:
             yield f"masters/redis.conf: {key} is {conf.get(key)}"

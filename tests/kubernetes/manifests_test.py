@@ -71,6 +71,7 @@ MUTANTS = (
     (MASTERS, "readinessProbe:", "livenessProbe:", "apart"),
     ("masters/redis-3.yaml", "storage: 4Gi", "storage: 8Gi", "apart"),
     ("masters/redis.conf", "appendfsync always", "appendfsync everysec", "durable"),
+    ("masters/redis.conf", "on-rewrite no", "on-rewrite yes", "durable"),
     ("masters/redis.conf", "noeviction", "allkeys-lru", "durable"),
     (MASTERS, "--dir, /data", "--dir, /tmp", "durable"),
     (MASTERS, "redis-server, /etc/redis/redis.conf", "redis-server", "durable"),
