@@ -71,6 +71,7 @@ void config_for_core(const struct config *config, uint64_t seed, struct core_gro
         .requests_max = config_requests_max(config),
         .waiters_max = config->waiters_max,
         .rounds_min = ROUNDS_MIN,
+        .rounds_first = ROUNDS_FIRST,
         .rounds_max = LIMIT_ROUNDS,
         .seed = seed,
     };

@@ -96,8 +96,8 @@ const struct config_key config_keys[] = {
               "Empty for the host of its URL."},
     {.path = "redis.groups.<name>.durable", .type = TYPE_FLAG, GROUP(durable), .preset = "false",
      .prose = "Promises that these masters never forget a key over a restart: appendfsync "
-              "always, volumes that survive, and no replica that is promoted. A restart then "
-              "costs no vote."},
+              "always, no-appendfsync-on-rewrite no, volumes that survive, and no replica that "
+              "is promoted. A restart then costs no vote."},
     {.path = "redis.groups.<name>.guard", .type = TYPE_SWITCH, GROUP(guard), .preset = "on",
      .prose = "Gives a master that may have forgotten keys (restarted, emptied, replaced) no "
               "vote on new locks until every lease that it may have known has run out: "

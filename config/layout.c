@@ -78,8 +78,10 @@ static unsigned groups_of(const struct config *config, const char *prefix)
 
 /* Writes the policies of a prefix in their order: `<match>~<terms>;...`. Those before a last `*`
  * with the same terms as it make no difference and are left out. If that is all, only its terms are
- * written. */
-static void write_policies(const struct config *config, const char *prefix, char *out, size_t size)
+ * written. If the prefix has several groups, the name of this one follows: its masters have only
+ * the keys that the policies give to that name. */
+static void write_policies(const struct config *config, size_t group, const char *prefix, char *out,
+                           size_t size)
 {
     struct writing all = {.at = out, .size = size};
     char terms[ENTRY_BYTES], last[ENTRY_BYTES] = "";
@@ -114,14 +116,19 @@ static void write_policies(const struct config *config, const char *prefix, char
         add(&all, "~");
     }
     add(&all, last);
+    if (spreads) {
+        add(&all, "!");
+        add_encoded(&all, config->groups[group].name);
+    }
     CORE_ASSERT(!all.full);
 }
 
-static void add_prefix(struct writing *layout, const struct config *config, const char *prefix)
+static void add_prefix(struct writing *layout, const struct config *config, size_t group,
+                       const char *prefix)
 {
     static char policies[LIMIT_POLICIES * ENTRY_BYTES];
     char name[LAYOUT_NAME_BYTES];
-    write_policies(config, prefix, policies, sizeof(policies));
+    write_policies(config, group, prefix, policies, sizeof(policies));
     add_encoded(layout, prefix);
     add(layout, "=");
     if (strlen(policies) <= POLICIES_BYTES) {
@@ -190,7 +197,7 @@ size_t config_layout(const struct config *config, size_t group, char text[LAYOUT
         add(&layout, "-=-"); /* No policy uses the group. */
     for (bool first = true; prefix != NULL; first = false) {
         add(&layout, first ? "" : ",");
-        add_prefix(&layout, config, prefix);
+        add_prefix(&layout, config, group, prefix);
         prefix = prefix_after(config, group, prefix);
     }
     add_masters(&layout, &config->groups[group]);

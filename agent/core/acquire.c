@@ -361,6 +361,7 @@ static void attempt_granted(struct core *core, struct lock *lock, struct instant
     }
     ticket_granted(lock);
     hold_begun(core, lock, from);
+    debt_replaced(core, lock);
     /* The attempts of the search that were lost. A hand-over is no search. */
     uint8_t lost = lock->cause == CAUSE_HANDOVER ? 0 : count_slots(key->contention->search.tried);
     outbox_trace(core,
@@ -629,6 +630,8 @@ void attempt_timer(struct core *core, struct lock *lock)
         timers_set(&core->timers, timer_of_lock(lock), instant_after_us(core->now, HEARING_US));
         return;
     }
+    if ((lock->round.scripted & round_pending(&lock->round)) != 0)
+        outbox_refused(core, lock->key); /* Two round trips take too long (R24). */
     round_close(&lock->round);
     decide_attempt(core, lock);
 }

@@ -76,17 +76,19 @@ static bool is_due(const struct core *core, uint8_t group)
 
 /* Returns true if a guest may begin. A quarter of the limit, at least one, is always theirs. If no
  * key waits, they may have up to half of it. It is no more because masters answer in order, so a
- * holder's renewal waits behind the guests that came first. */
+ * holder's renewal waits behind the guests that came first. They do not move the limit, so one
+ * below its first value counts as that for them. */
 static bool has_room_for_guest(const struct core *core, uint8_t group)
 {
     CORE_ASSERT(group < core->group_count);
     const struct core_rounds *rounds = &core->stats.rounds[group];
-    uint32_t share = rounds->limit / GUESTS_SHARE;
+    uint32_t limit = rounds->limit > core->rounds_first ? rounds->limit : core->rounds_first,
+             share = limit / GUESTS_SHARE;
     if (MUTANT(GUESTS_UNBOUNDED))
         return true;
     return rounds->guests < (share > 0 ? share : 1) ||
-           (rounds->waiting == 0 && rounds->guests < rounds->limit / GUESTS_AT_MOST &&
-            rounds->in_flight + rounds->guests < rounds->limit);
+           (rounds->waiting == 0 && rounds->guests < limit / GUESTS_AT_MOST &&
+            rounds->in_flight + rounds->guests < limit);
 }
 
 static bool guest_is_due(const struct core *core, uint8_t group)
@@ -266,6 +268,8 @@ void admission_decided(struct core *core, const struct lock *lock)
     bool is_answered = round_verdict(round) == VERDICT_WON || round_lost_to_holder(round);
     if (!is_answered && is_outage(group, round))
         return;
+    if (is_answered && round->scripted != 0)
+        took_us /= 2; /* Two round trips (R24). */
     if (admission->quickest_us > took_us)
         admission->quickest_us = took_us;
     if (2 * took_us >= admission->quickest_us + timeout_us)

@@ -77,8 +77,9 @@ static void adoption_lost(struct core *core, struct lock *lock)
 }
 
 /* Removes this agent's earlier records of the hold: it is not lost any more, and may not be
- * released for that. A request that names the token must find the adopted hold. */
-static void forget_lost(struct core *core, const struct lock *adopted)
+ * released for that. A request that names the token must find the adopted hold. Owners may have
+ * given shares of it back meanwhile (R11). */
+static void forget_lost(struct core *core, struct lock *adopted)
 {
     CORE_ASSERT(adopted->state == LOCK_ADOPTING);
     const struct token *token = &adopted->token;
@@ -86,8 +87,11 @@ static void forget_lost(struct core *core, const struct lock *adopted)
     while (next != NULL) {
         struct lock *lock = next;
         next = lock_index_next(core, adopted->key, token, lock);
-        if (lock->state == LOCK_ENDED && (lock->reason != REASON_NONE || lock->pending->may_live))
-            lock_free(core, lock);
+        if (lock->state != LOCK_ENDED || (lock->reason == REASON_NONE && !lock->pending->may_live))
+            continue;
+        if (!lock->stranger && !lock->terms.bound)
+            adopted->terms.count = lock->terms.count;
+        lock_free(core, lock);
     }
 }
 
@@ -170,6 +174,8 @@ static void take_from_lost(struct core *core, struct lock *lock, const struct lo
     lock->terms = lost->terms;
     struct metadata metadata = lock_metadata_copy(lost);
     lock_keep_metadata(core, lock, &metadata);
+    if (lost->terms.bound)
+        lock->terms.count = 1; /* The streams of all shares have said that it is lost (R11). */
     lock->terms.bound = false; /* The connection has ended, or the caller has left it. */
     lock->reason = lost->reason;
     lock->moved = lost->moved;
@@ -203,6 +209,13 @@ static void begin_adoption(struct core *core, struct key *key, struct core_reque
     request->state = REQUEST_RENEWING;
     struct lock *lock = adoption_of(core, key, token);
     if (lock != NULL) {
+        /* The lock may have another delay than the record of its loss (R15). */
+        struct effect_answer refusal;
+        if (request->terms.ttl_ms != 0 && !policy_allows_ttl_of(core, lock, request->terms.ttl_ms,
+                                                                request->terms.renew, &refusal)) {
+            request_answer(core, request, refusal);
+            return;
+        }
         list_append(&lock->requests, &request->link);
         request_awaits_next_round(lock, request);
         return;

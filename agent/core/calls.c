@@ -92,6 +92,8 @@ static unsigned rank_of(const struct lock *lock, bool deletes, bool is_used_up)
 {
     enum { ENDED = 1, RELEASING, LIVING };
     bool was_held = lock->valid_until.us != INT64_MIN; /* An undone attempt has the secret, too. */
+    /* Another agent may have the hold if no holder asked for the release (D3.4). */
+    bool is_meant;
     switch (lock->state) {
     case LOCK_HELD:
     case LOCK_LOST:
@@ -99,13 +101,10 @@ static unsigned rank_of(const struct lock *lock, bool deletes, bool is_used_up)
     case LOCK_RELEASING:
         return deletes ? RELEASING : 0;
     case LOCK_ENDED:
-        if (lock->reason != REASON_NONE)
+        if (lock->reason != REASON_NONE || lock->pending->was_lost)
             return ENDED;
-        /* Another agent may have the hold if no holder asked for the release (D3.4). */
-        return deletes && was_held &&
-                       (is_used_up || debt_is_pending(lock) || lock->pending->may_live)
-                   ? ENDED
-                   : 0;
+        is_meant = lock->given_back ? is_used_up || debt_is_pending(lock) : lock->pending->may_live;
+        return deletes && was_held && is_meant ? ENDED : 0;
     default:
         return 0;
     }
@@ -138,8 +137,10 @@ static void answer_from_lock(struct core *core, struct lock *lock, struct core_r
     } else if (lock_is_held(core, lock)) {
         again_asked(core, lock, request, ANSWER_REPEATED);
     } else {
+        /* The journal does not say why. */
+        enum reason reason = lock->reason != REASON_NONE ? lock->reason : REASON_EXPIRED;
         request_answer(core, request,
-                       (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = lock->reason});
+                       (struct effect_answer){.answer = ANSWER_LOCK_LOST, .reason = reason});
     }
 }
 

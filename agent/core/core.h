@@ -73,8 +73,9 @@ struct core_config {
     uint32_t locks_max;    /* 1 to LIMIT_LOCKS. */
     uint32_t requests_max; /* 1 to LIMIT_REQUESTS. Request numbers are smaller. */
     uint32_t waiters_max;
-    /* Bounds of the limit of a group's acquire rounds in flight (R16): 1 to LIMIT_ROUNDS. */
-    uint32_t rounds_min, rounds_max;
+    /* The limit of a group's acquire rounds in flight (R16): its bounds, 1 to LIMIT_ROUNDS, and
+     * its first value, between them. */
+    uint32_t rounds_min, rounds_first, rounds_max;
     bool journal; /* The surroundings keep a journal: EFFECT_HOLD reports every hold. */
     /* Name of this agent in the values on masters (D3.3). Random, and valid as long as the holds:
      * with a journal it is the name that the journal has. Its lowest bit is not used. */
@@ -295,7 +296,10 @@ struct send_item {
      * (D3.3). READ: this agent has a hold of the key. */
     bool asked;
     bool numbered; /* RELEASE of a hold that is not known here: compares the number as well (C4). */
-    bool untold;   /* RELEASE: native commands may have deleted the key and told no waiter (R24). */
+    /* RELEASE that no holder asked for: a DELETE may be answered by it, so masters without a vote
+     * do not confirm it (D3.4). */
+    bool voted;
+    bool untold; /* RELEASE: native commands may have deleted the key and told no waiter (R24). */
     /* ACQUIRE, HANDOVER, RENEW, RESUME, REPAIR, ADOPT: stored beside the random part. Empty:
      * masters keep the label that they have (D3.9). A native RELEASE compares it. */
     struct text label;
@@ -536,6 +540,13 @@ MUST_CHECK bool core_knows_secret(const struct core *core, struct text key, stru
 MUST_CHECK bool core_next_hold_of(const struct core *core, struct text key, struct instant now,
                                   uint32_t *cursor, struct hold_view *ret_view,
                                   struct lock_ref *ret_lock);
+
+/* Return true if this agent has the hold, and it is valid at `now`. The second looks for exactly
+ * the token. Neither walks over the holds of the key: readers may be many. */
+MUST_CHECK bool core_has_hold(const struct core *core, struct lock_ref lock, struct instant now);
+MUST_CHECK bool core_find_hold(const struct core *core, struct text key, const struct token *token,
+                               struct instant now, struct hold_view *ret_view,
+                               struct lock_ref *ret_lock);
 
 /* Walks over the requests that wait for a lock. Begin with *cursor = 0. */
 MUST_CHECK bool core_next_wait(const struct core *core, uint32_t *cursor,

@@ -169,6 +169,22 @@ void debt_left_off(struct core *core, struct lock *lock)
     debt_settled(core, lock);
 }
 
+void debt_replaced(struct core *core, const struct lock *granted)
+{
+    CORE_ASSERT(granted->state == LOCK_HELD);
+    const struct secret *secret = &lock_metadata(granted)->idempotency;
+    struct lock *next =
+        secret->len == 0 ? NULL : lock_index_next_secret(core, granted->key, secret, NULL);
+    while (next != NULL) {
+        struct lock *lock = next;
+        next = lock_index_next_secret(core, granted->key, secret, lock);
+        if (lock->state != LOCK_ENDED || !lock->pending->may_live)
+            continue;
+        lock->pending->may_live = false;
+        debt_settled(core, lock);
+    }
+}
+
 bool debt_is_pending(const struct lock *lock)
 {
     CORE_ASSERT(lock->state == LOCK_ENDED);

@@ -337,6 +337,7 @@ static void tell(struct guard *guard, uint8_t index, enum guard_told told, uint6
                  struct instant now, struct guard_effects *effects)
 {
     struct guard_ask *ask = put_ask(guard, index, GUARD_ASK_TELL, now, effects);
+    guard->masters[index].told_at = now;
     take_word(ask->epoch, guard->masters[index].last.epoch);
     ask->told = (uint8_t)told;
     ask->top = top;
@@ -356,15 +357,18 @@ static bool is_yet_to_say(const struct guard *guard, uint8_t index, struct insta
     return false;
 }
 
-/* Returns how many of the other masters must remember. While another layout is at work there, its
- * quorums may need more of them: all, and two at least (R23). */
+uint8_t guard_witnesses_needed(uint8_t witnesses, uint8_t masters, bool has_neighbours)
+{
+    uint8_t all = masters > 3 ? (uint8_t)(masters - 1) : 2;
+    return has_neighbours && all > witnesses ? all : witnesses;
+}
+
 static uint8_t witnesses_needed(const struct guard *guard)
 {
     bool has_neighbours = false;
     for (uint8_t i = 0; i < guard->master_count; i++)
         has_neighbours |= guard->masters[i].at_work > (uint64_t)guard->masters[i].noted;
-    uint8_t all = guard->master_count > 3 ? (uint8_t)(guard->master_count - 1) : 2;
-    return has_neighbours && all > guard->witnesses ? all : guard->witnesses;
+    return guard_witnesses_needed(guard->witnesses, guard->master_count, has_neighbours);
 }
 
 /* Tells a master that waits, if that is possible now. */
@@ -399,12 +403,20 @@ static bool is_needed_anew(const struct guard *guard, uint8_t index)
     return false;
 }
 
+/* A master that does not vote although it was told is not told again at once, without end. */
+static bool was_just_told(const struct guard_master *master, struct instant now)
+{
+    return master->told_at.us != 0 &&
+           instant_before(now, instant_after_ms(master->told_at, GUARD_TICK_MS));
+}
+
 /* Continues telling as far as possible now. */
 static void advance(struct guard *guard, struct instant now, int64_t wall_us,
                     struct guard_effects *effects)
 {
     for (uint8_t i = 0; i < guard->master_count; i++)
-        if (can_be_asked(&guard->masters[i]) && guard_waits(&guard->masters[i]))
+        if (can_be_asked(&guard->masters[i]) && guard_waits(&guard->masters[i]) &&
+            !was_just_told(&guard->masters[i], now))
             tell_or_guess(guard, i, now, wall_us, effects);
     for (uint8_t i = 0; i < guard->master_count; i++)
         if (can_be_asked(&guard->masters[i]) &&
@@ -500,16 +512,17 @@ static void see_epoch(struct guard *guard, uint8_t index, const char *epoch, str
         unsee(guard, index, epoch, now, effects);
 }
 
-/* Handles that the vote which an acquire named is gone or has changed: the marker shows why. Until
- * it is read, the known state is kept. Refusals of acquires that were in flight come after the
- * marker's answer. If they cleared its vote, the next acquires would name none, and so on without
- * end. */
-static void see_guarded(struct guard *guard, uint8_t index, struct instant now,
+/* Handles that the vote which an acquire or a release named is gone or has changed: the marker
+ * shows why. Until it is read, the known state is kept. Refusals of acquires that were in flight
+ * come after the marker's answer. If they cleared its vote, the next acquires would name none, and
+ * so on without end. */
+static void see_guarded(struct guard *guard, uint8_t index, bool is_release, struct instant now,
                         struct guard_effects *effects)
 {
     struct guard_master *master = &guard->masters[index];
-    if (master->phase != GUARD_MASTER_READY || master->asked || !*guard_vote(guard, index, now))
-        return; /* The acquire named no vote (R23), or its answer is on the way. */
+    const char *named = is_release ? guard_known_vote(guard, index) : guard_vote(guard, index, now);
+    if (master->phase != GUARD_MASTER_READY || master->asked || !*named)
+        return; /* It named no vote (R23), or the marker's answer is on the way. */
     look(guard, index, now, effects);
 }
 
@@ -639,7 +652,7 @@ void guard_step(struct guard *guard, const struct guard_event *event, struct ins
         see_epoch(guard, index, event->answer.epoch, now, ret_effects);
         return;
     case GUARD_SEES_GUARDED:
-        see_guarded(guard, index, now, ret_effects);
+        see_guarded(guard, index, event->is_release, now, ret_effects);
         return;
     case GUARD_TIME:
         time_passed(guard, now, wall_us, ret_effects);

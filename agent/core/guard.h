@@ -103,6 +103,8 @@ struct guard_event {
     /* GUARD_GREETS: it was READY on this connection before, so the server cannot be another one. */
     bool same_connection;
     bool knows_run; /* GUARD_GREETS: the server gave its run id (INFO is allowed). */
+    /* GUARD_SEES_GUARDED: it was a release, which names the vote also in a closed group. */
+    bool is_release;
     struct guard_answer answer;
     struct guard_layouts layouts; /* GUARD_ANSWERED. */
 };
@@ -162,6 +164,7 @@ struct guard_master {
      * 0: otherwise. */
     uint64_t waits_from;
     struct instant waits_since;
+    struct instant told_at; /* When it was last told; 0: never. */
     uint64_t numbered; /* Lift for the next question: above the largest number proposed there since
                         * the last one; 0: none. */
 };
@@ -225,6 +228,11 @@ void guard_numbers(struct guard *guard, master_set masters, uint64_t number);
 /* Returns when GUARD_TIME is due; INSTANT_NEVER if no master is READY, unless the guard listens, or
  * has not begun to (R23). */
 struct instant guard_deadline(const struct guard *guard);
+
+/* Returns how many of the other masters must remember, so that one of `masters` can be told.
+ * `witnesses`: the number of masters that meet every quorum (W). While another layout is at work on
+ * them, its quorums may need more: all, and two at least (R23). */
+uint8_t guard_witnesses_needed(uint8_t witnesses, uint8_t masters, bool has_neighbours);
 
 enum guard_state guard_state(const struct guard *guard, uint8_t master, struct instant now);
 

@@ -105,8 +105,8 @@ static void check_config(const struct core_config *config)
 {
     CORE_ASSERT(config->group_count >= 1 && config->group_count <= LIMIT_GROUPS);
     CORE_ASSERT(config->locks_max >= 1 && config->locks_max <= LIMIT_LOCKS);
-    CORE_ASSERT(config->rounds_min >= 1 && config->rounds_min <= config->rounds_max);
-    CORE_ASSERT(config->rounds_max <= LIMIT_ROUNDS);
+    CORE_ASSERT(config->rounds_min >= 1 && config->rounds_min <= config->rounds_first);
+    CORE_ASSERT(config->rounds_first <= config->rounds_max && config->rounds_max <= LIMIT_ROUNDS);
     CORE_ASSERT(config->requests_max >= 1 && config->requests_max <= LIMIT_REQUESTS);
     for (size_t i = 0; i < config->group_count; i++)
         CORE_ASSERT(config->groups[i].masters >= 1 && config->groups[i].masters <= LIMIT_MASTERS);
@@ -137,6 +137,7 @@ struct core *core_init(void *memory, const struct core_config *config)
     core->requests_max = config->requests_max;
     core->waiters_max = config->waiters_max;
     core->rounds_min = config->rounds_min;
+    core->rounds_first = config->rounds_first;
     core->rounds_max = config->rounds_max;
     core->max_ttl_ms = config->max_ttl_ms;
     core->wait_ms_max = config->wait_ms_max;
@@ -149,7 +150,7 @@ struct core *core_init(void *memory, const struct core_config *config)
         list_init(&group->admission.queue);
         list_init(&group->admission.guests);
         group->admission.quickest_us = (int64_t)group->config.node_timeout_ms * 1000;
-        core->stats.rounds[i].limit = core->rounds_min;
+        core->stats.rounds[i].limit = core->rounds_first;
     }
     struct random random;
     random_seed(&random, config->seed);

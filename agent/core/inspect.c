@@ -27,19 +27,47 @@ bool core_owes_quorum(const struct core *core)
     return false;
 }
 
+static bool is_valid(const struct lock *lock, struct instant now)
+{
+    return lock->state == LOCK_HELD && instant_before(now, lock->valid_until);
+}
+
 bool core_next_hold(const struct core *core, struct instant now, uint32_t *cursor,
                     struct hold_view *ret_view)
 {
     CORE_ASSERT(core->effects == NULL);
     while (*cursor < core->locks_used) {
         const struct lock *lock = lock_at(core, (*cursor)++);
-        if (lock->state != LOCK_HELD || !instant_before(now, lock->valid_until))
+        if (!is_valid(lock, now))
             continue;
         *ret_view = lock_view(lock);
         ret_view->confirmed = lease_confirmed(core, lock, now);
         return true;
     }
     return false;
+}
+
+bool core_has_hold(const struct core *core, struct lock_ref ref, struct instant now)
+{
+    CORE_ASSERT(core->effects == NULL && ref.slot < core->locks_size);
+    const struct lock *lock = lock_at(core, ref.slot);
+    return lock->generation == ref.generation && is_valid(lock, now);
+}
+
+bool core_find_hold(const struct core *core, struct text key, const struct token *token,
+                    struct instant now, struct hold_view *ret_view, struct lock_ref *ret_lock)
+{
+    CORE_ASSERT(core->effects == NULL);
+    const struct key *found = key_find(core, key);
+    const struct lock *lock = found == NULL ? NULL : lock_index_next(core, found, token, NULL);
+    while (lock != NULL && !(is_valid(lock, now) && token_same(&lock->token, token)))
+        lock = lock_index_next(core, found, token, lock);
+    if (lock == NULL)
+        return false;
+    *ret_view = lock_view(lock);
+    ret_view->confirmed = lease_confirmed(core, lock, now);
+    *ret_lock = lock_ref(lock);
+    return true;
 }
 
 /* The cursor is the slot of the last lock that was returned, plus 1. */
@@ -53,7 +81,7 @@ bool core_next_hold_of(const struct core *core, struct text key, struct instant 
     const struct link *at = *cursor == 0 ? &found->holds.head : &lock_at(core, *cursor - 1)->link;
     while ((at = at->next) != &found->holds.head) {
         const struct lock *lock = CONTAINER_OF(at, const struct lock, link);
-        if (lock->state != LOCK_HELD || !instant_before(now, lock->valid_until))
+        if (!is_valid(lock, now))
             continue;
         *cursor = lock->slot + 1;
         *ret_view = lock_view(lock);

@@ -139,6 +139,10 @@ bool glob_matches(const char *pattern, struct text text);
  * locks_max that have not ended. */
 MUST_CHECK struct lock *lock_new(struct core *core, struct key *key, enum lock_state state,
                                  enum mode mode);
+/* Returns true if the replies to the release of a lock may answer a DELETE: a holder asked for the
+ * release, or may join it by its idempotency key (D3.5). Then masters without a vote do not confirm
+ * it (D3.4). */
+bool lock_release_may_answer(const struct lock *lock);
 /* Returns the lock that `ref` names; NULL if it is gone. */
 MUST_CHECK struct lock *lock_by_ref(struct core *core, struct lock_ref ref);
 /* Returns the lock that a caller can name by that token; NULL: none. */
@@ -217,7 +221,7 @@ void outbox_read(struct core *core, struct core_request *request, master_set mas
 /* Gathers the operation for one lock. It is sent with the others at EVENT_FLUSH, or before a
  * command that must not overtake it. */
 void outbox_gather(struct core *core, struct lock *lock, enum op op, master_set masters);
-/* Notes that another holder has the key: its attempts go by script for REFUSED_MS (R24). */
+/* Notes that the key was refused here: its attempts go by script for REFUSED_MS (R24). */
 void outbox_refused(struct core *core, const struct key *key);
 /* The same for a repair. `unproved`: only a master without a vote creates the key (R7). */
 void outbox_gather_repair(struct core *core, struct lock *lock, master_set masters, bool unproved);
@@ -416,6 +420,9 @@ void debt_left_off(struct core *core, struct lock *lock);
 /* Returns true if no quorum has confirmed the release of an ended lock, and it is still owed
  * (R6). */
 bool debt_is_pending(const struct lock *lock);
+/* A request with this idempotency key has been granted anew: a DELETE by it no longer means earlier
+ * holds that the agent has released by itself (D3.5). */
+void debt_replaced(struct core *core, const struct lock *granted);
 void debt_master_up(struct core *core, uint8_t group, uint8_t master);
 
 /* ---- debt.c: the end of keys and locks ---- */

@@ -33,7 +33,8 @@ enum {
     ENTROPY_BYTES = 4096,
     /* One event or timer begins this many attempts at most. */
     ENTROPY_BYTES_OF_EVENT = 4 * RANDOM_BYTES,
-    ROUNDS_MIN = 64,     /* Initial and least limit of acquire rounds of a group in flight (R16). */
+    ROUNDS_FIRST = 64,   /* Initial limit of acquire rounds of a group in flight (R16). */
+    ROUNDS_MIN = 8,      /* Least such limit. */
     LIMIT_ROUNDS = 4096, /* Largest such limit. */
     LIMIT_READS = 64,    /* Concurrent attempts to read one key at one agent (R18). */
     ROUNDS_GROWTH = 8,   /* Growth of that limit in a round trip. */
@@ -87,7 +88,8 @@ static_assert(ENTROPY_BYTES / 2 >= 2 * ENTROPY_BYTES_OF_EVENT,
 static_assert(TICKET_AHEAD_MS == 2 * CLOCK_TRUST_MS, "one may be fast and another one slow");
 static_assert(EXPIRY_MARGIN_RENEWING_MS < EXPIRY_MARGIN_MS && EXPIRY_MARGIN_MS < LOST_MARGIN_MS_MIN,
               "a caller that can still act gets the report earlier");
-static_assert(ROUNDS_MIN >= 1 && ROUNDS_MIN <= LIMIT_ROUNDS, "the limit has room to grow");
+static_assert(ROUNDS_MIN >= 1 && ROUNDS_MIN <= ROUNDS_FIRST && ROUNDS_FIRST <= LIMIT_ROUNDS,
+              "the limit begins between its bounds");
 static_assert(TTL_MS_MIN_AGENT >= TTL_MS_MIN, "the watchdog's floor is a floor");
 static_assert(RELEASE_MS_MAX <= TTL_MS_MIN_AGENT / 3,
               "a master is repaired before the lease on the next one that goes is over");

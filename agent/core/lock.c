@@ -175,6 +175,12 @@ struct lock_ref lock_ref(const struct lock *lock)
     return (struct lock_ref){lock->slot, lock->generation, lock->round.number};
 }
 
+bool lock_release_may_answer(const struct lock *lock)
+{
+    bool has_key = lock_metadata(lock)->idempotency.len > 0;
+    return lock->given_back || (lock->state == LOCK_RELEASING && has_key);
+}
+
 struct lock *lock_by_ref(struct core *core, struct lock_ref ref)
 {
     CORE_ASSERT(ref.slot < core->locks_used);

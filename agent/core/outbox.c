@@ -241,6 +241,7 @@ static struct send_item item_of(struct core *core, const struct lock *lock, enum
     bool is_proved = op == OP_RELEASE && lock->pending->is_proved;
     item.numbered = lock->stranger && lock->fencing && !is_proved && !MUTANT(STRANGER_BY_RANDOM);
     item.untold = op == OP_RELEASE && lock->pending->untold;
+    item.voted = op == OP_RELEASE && !item.asked && lock_release_may_answer(lock);
     if ((op == OP_ACQUIRE || op == OP_HANDOVER) && lock->fencing)
         item.token.fence = proposal_of(core, lock);
     return item;

@@ -5,10 +5,14 @@
 
 #include "core_assert.h"
 
-static bool is_definite(enum vote vote)
+/* Returns true if the master need not be asked again. A master without a vote confirms nothing, but
+ * it has looked for the token, which is enough after the deletion by a quorum (R6). */
+static bool is_definite(const struct lock *lock, enum vote vote)
 {
-    return vote == VOTE_YES || vote == VOTE_ABSENT || vote == VOTE_TAKEN || vote == VOTE_FOREIGN ||
-           vote == VOTE_MOVED || vote == VOTE_MISNUMBERED;
+    bool has_looked =
+        vote == VOTE_GUARDED && lock->state == LOCK_ENDED && lock->pending->is_confirmed;
+    return has_looked || vote == VOTE_YES || vote == VOTE_ABSENT || vote == VOTE_TAKEN ||
+           vote == VOTE_FOREIGN || vote == VOTE_MOVED || vote == VOTE_MISNUMBERED;
 }
 
 /* Returns true if no agent can have the hold any more (R6). A master without the key proves
@@ -137,6 +141,7 @@ void release_begun(struct core *core, struct lock *lock, struct core_request *re
     bool may_hand_over = lock_is_held(core, lock) && key_has_slot(key, &lock->token);
     struct core_request *next_holder = may_hand_over ? wake_next_holder(core, key) : NULL;
     lock->renewing = lock->claiming = false;
+    lock->moved = 0; /* It is of the last renewal. */
     lock->given_back = asked;
     lock_set_state(core, lock, LOCK_RELEASING);
     outbox_hold(core, lock);
@@ -171,9 +176,11 @@ void release_inherited(struct core *core, const struct lock *next_holder,
     /* The token is gone, even if replicas have it (R21). */
     bool is_handed = reply->vote == VOTE_YES || reply->vote == VOTE_UNREPLICATED,
          is_guarded = is_handed && reply->occupant.left_ms > 0;
-    if (is_guarded && lock->given_back)
+    if (reply->vote == VOTE_TAKEN && !reply->is_deleted && !lock->given_back)
+        released.vote = VOTE_MOVED; /* It may be this token, for another agent (D3.4). */
+    else if (is_guarded && lock_release_may_answer(lock))
         released.vote = VOTE_GUARDED; /* Another agent may still have the token (D3.4). */
-    else if (is_handed || (reply->vote == VOTE_GUARDED && !lock->given_back))
+    else if (is_handed || (reply->vote == VOTE_GUARDED && !lock_release_may_answer(lock)))
         released.vote = VOTE_ABSENT; /* The master has looked for the token first. */
     released.is_deleted = (reply->is_deleted && !is_guarded) || MUTANT(HANDED_IS_DELETED);
     if (MUTANT(HANDOVER_BELIEVED))
@@ -218,23 +225,28 @@ void release_reply(struct core *core, struct lock *lock, const struct event_repl
     bool is_open = lock->state == LOCK_RELEASING;
     bool is_other = reply->vote == VOTE_MISNUMBERED,
          may_be_right = is_other && (!lock->stranger || is_open || lock->pending->is_proved);
-    if (is_definite(reply->vote) && !may_be_right)
+    if (is_definite(lock, reply->vote) && !may_be_right)
         debt_paid(core, lock, reply->master);
     if (is_open && (reply->vote == VOTE_YES || reply->is_deleted))
         lock->pending->deleted |= set_of(reply->master);
     if (reply->vote == VOTE_MOVED)
         lock->moved |= set_of(reply->master);
+    struct event_reply heard = *reply;
+    bool is_denial =
+        reply->vote == VOTE_ABSENT || reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN;
+    if (lock->stranger && is_denial && set_has(lock->pending->doubtful, reply->master))
+        heard.vote = VOTE_UNKNOWN; /* The command before may have deleted it (C4). */
     if (reply->vote == VOTE_UNKNOWN)
         lock->pending->doubtful |= set_of(reply->master);
     if (reply->vote == VOTE_BY_SCRIPT)
         outbox_refused(core, lock->key); /* An agent waits for it, or the values differ. */
-    enum taken taken = round_take(&lock->round, reply);
+    enum taken taken = round_take(&lock->round, &heard);
     bool is_wanted = lock->state == LOCK_RELEASING || set_has(lock->owed, reply->master);
     if (taken == TAKEN_RERUN && is_wanted) {
         outbox_send(core, lock, OP_RELEASE, set_of(reply->master));
         return;
     }
-    if (taken == TAKEN_VOTE && (reply->vote == VOTE_TAKEN || reply->vote == VOTE_FOREIGN))
+    if (taken == TAKEN_VOTE && (heard.vote == VOTE_TAKEN || heard.vote == VOTE_FOREIGN))
         lock->pending->strange |= set_of(reply->master);
     if (may_be_right && !is_open && lock->stranger)
         lock->pending->owed_at = core->now;

@@ -181,16 +181,23 @@ bool round_has_other(const struct round *round)
     return set_size(round->otherwise) >= round->quorum;
 }
 
+/* D3.4: two quorums meet, also those of neighbours (R23), which may have one master more or fewer.
+ * So if a quorum denies the token, no other one has it. */
+static bool is_denied_by(const struct round *round, master_set masters)
+{
+    return set_size(masters) >= round->quorum;
+}
+
 bool round_denies(const struct round *round)
 {
-    return set_size(denials(round)) + round->quorum > round->total || round_has_other(round);
+    return is_denied_by(round, denials(round)) || round_has_other(round);
 }
 
 enum verdict round_verdict_on_token(const struct round *round)
 {
     enum verdict verdict = round_verdict(round);
     master_set pending = round_pending(round);
-    bool may_deny = set_size(denials(round) | pending) + round->quorum > round->total ||
+    bool may_deny = is_denied_by(round, denials(round) | pending) ||
                     set_size(round->otherwise | pending) >= round->quorum;
     return verdict == VERDICT_LOST && may_deny && !round_denies(round) ? VERDICT_OPEN : verdict;
 }

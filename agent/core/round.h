@@ -78,8 +78,8 @@ struct tally round_tally(const struct round *round);
  * reply one of both. */
 bool round_lost_to_holder(const struct round *round);
 
-/* Returns true if no quorum can have the token that was asked for, with any replies of the others,
- * or if a quorum has it with another number (C4). */
+/* Returns true if no quorum can have the token that was asked for, with any replies of the others
+ * and in any neighbour's layout (D3.4), or if a quorum has it with another number (C4). */
 bool round_denies(const struct round *round);
 
 /* Returns the verdict of a round that asks for a token. It is lost only when it is known whether

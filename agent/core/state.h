@@ -219,6 +219,8 @@ struct pending_operation {
     bool is_confirmed;      /* ENDED: a quorum confirmed the release (R6). */
     bool may_live;          /* ENDED: the agent has released it by itself, and another agent may
                              * have it. */
+    bool was_lost;          /* ENDED, out of a journal: its caller had lost it, so a repeat of its
+                             * POST is no new request (D3.5). */
     /* RELEASING, ENDED: masters that may still run a release whose connection has ended (R5). */
     master_set doubtful;
     bool untold; /* RELEASING, ENDED: native commands may have deleted its keys and told no waiter
@@ -406,7 +408,7 @@ struct core {
     size_t policy_count;
     uint32_t max_ttl_ms;
     int64_t wait_ms_max;
-    uint32_t locks_max, requests_max, waiters_max, rounds_min, rounds_max;
+    uint32_t locks_max, requests_max, waiters_max, rounds_min, rounds_first, rounds_max;
 
     struct instant now; /* Time of the step. */
     int64_t wall_us;

@@ -49,9 +49,10 @@ void hold_over(struct core *core, struct lock *lock)
     key_release(core, key);
 }
 
-/* Returns the answer to PUTs of a hold that is lost. It is lock_lost only if so many masters deny
- * the token that no quorum can have it (C4). If the agent could not renew the hold in time, or
- * masters have the token for another agent, a PUT may find it there. */
+/* Returns the answer to PUTs of a hold that is lost. It is lock_lost only if a quorum denies the
+ * token (C4, D3.4): in this round, or for good. If the agent could not renew the hold in time, if
+ * masters have the token for another agent, or if their denial is of an earlier round, a PUT may
+ * find it there. */
 static enum answer answer_to_puts(const struct core *core, const struct lock *lock,
                                   enum reason reason)
 {
@@ -62,9 +63,8 @@ static enum answer answer_to_puts(const struct core *core, const struct lock *lo
          (MUTANT(STALE_DENIALS_COUNT) ? UINT16_MAX
                                       : lock->round.heard & (master_set)~lock->round.failed)) |
         lease_word(core, lock, WORD_UNLOCKED);
-    bool is_elsewhere = reason_is_denial(reason) && set_size(denying) + lock->quorum <=
-                                                        core->groups[lock->group].config.masters;
-    bool is_unknown = is_elsewhere || reason == REASON_QUORUM_LOST || reason == REASON_EXPIRED ||
+    bool may_live = reason_is_denial(reason) && set_size(denying) < lock->quorum;
+    bool is_unknown = may_live || reason == REASON_QUORUM_LOST || reason == REASON_EXPIRED ||
                       reason == REASON_STALLED || reason == REASON_CLOCK_STOPPED;
     return is_unknown && !MUTANT(SILENCE_IS_LOSS) ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_LOCK_LOST;
 }
@@ -544,6 +544,8 @@ void watchdog_renew_again(struct core *core, struct lock *lock)
  *   lost, still    it runs out: a hold that was reported lost is not held again, and inside a
  *   valid          reported validity a key is deleted only at its holder's request. So does an
  *                  adopted hold: a longer validity may have been reported.
+ *   over or lost,  the same, and it is remembered for a minute: a repeat of its POST is no new
+ *   with a key     request (D3.5).
  *
  * The connections of that process have ended, so a bound hold continues as a plain lease. Its
  * caller may renew it or release it by its token; the agent does neither. The caller may be at work
@@ -593,23 +595,35 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     CORE_ASSERT(noted->terms.ttl_ms > 0 && noted->terms.renew != RENEW_UNSET);
     CORE_ASSERT(noted->terms.count >= 1 && !noted->terms.bound);
     bool over = !instant_before(core->now, noted->valid_until);
-    bool known = lock_by_token(core, key, &noted->token) != NULL ||
-                 key_obstacle(key, noted->terms.mode, &noted->token) != NULL;
     bool is_delayed = core->policies[key->policy].lock_delay_ms > 0 && !noted->released &&
                       !MUTANT(RESTORE_ENDS_DELAY);
     bool runs_out = over ? noted->adopted || is_delayed : noted->ended;
+    bool goes_on = !over && !runs_out;
+    bool known = lock_by_token(core, key, &noted->token) != NULL ||
+                 (goes_on && key_obstacle(key, noted->terms.mode, &noted->token) != NULL);
     /* Otherwise the policy had another kind, and no request would find the hold now. */
     bool is_of_kind = noted->token.has_slot == (key->form == FORM_SLOTS) &&
                       (noted->terms.mode == MODE_WRITE || key->form == FORM_SHARED);
-    if (known || runs_out || !is_of_kind)
+    /* Another agent may have it, and its holder may give it back by its idempotency key (D3.5). */
+    bool is_remembered = noted->metadata.idempotency.len > 0 && !noted->released;
+    /* A hold that was ended before its answer was written has failed for its caller. */
+    bool was_lost = is_remembered && (noted->delivered || !noted->ended);
+    if (known || (runs_out && !is_remembered) || !is_of_kind)
         return;
-    struct lock *lock = lock_new(core, key, over ? LOCK_RELEASING : LOCK_HELD, noted->terms.mode);
+    struct lock *lock =
+        lock_new(core, key, goes_on ? LOCK_HELD : LOCK_RELEASING, noted->terms.mode);
     if (lock == NULL)
         return; /* limits.locks is smaller than before. */
     take_noted(core, lock, noted);
     lock_index_token(core, lock);
     lock_index_secret(core, lock);
-    if (over) {
+    if (runs_out) {
+        lock->pending->may_live = true;
+        lock->pending->was_lost = was_lost;
+        if (over) /* Otherwise it is not noted again: the end of its validity would be lost. */
+            outbox_hold(core, lock);
+        debt_begun(core, lock, /* except= */ lock->written);
+    } else if (over) {
         /* A last renewal may have been sent then, and its reply lost. A holder's DELETE is owed for
          * longer, because other agents may have asked for a longer lease (R6). */
         lock->lease_until =
@@ -618,7 +632,8 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
                                          noted->released ? core->max_ttl_ms : lock_lease_ms(lock)));
         /* Otherwise its holder may have it at another agent (D3.4). */
         lock->given_back = noted->released;
-        lock->pending->may_live = !noted->released && noted->metadata.idempotency.len > 0;
+        lock->pending->may_live = is_remembered;
+        lock->pending->was_lost = was_lost;
         outbox_hold(core, lock);
         debt_begun(core, lock, /* except= */ 0);
     } else {
