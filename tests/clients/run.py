@@ -20,11 +20,10 @@ import sys
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(TOP / "tests/hazards"), str(TOP / "tests/faults")]
-from stage import MASTERS, Stage, Unseen, await_sight, bucket_of, see
+from stage import MASTERS, RELEASED, Stage, Unseen, await_sight, bucket_of, see
 
 PAGE = (TOP / "docs/clients.md").read_text()
 LEASE_S = 5
-RELEASED = (202, 204)  # 202: a master was late, and is asked again
 END_S = 60  # of a caller that does six seconds of work, a second more than its ttl
 # language -> fence of the page, required programs, the file, command that makes it ready, command
 # that runs it; {} is the program's name
@@ -174,7 +173,7 @@ class Caller:
         see("it is released", holder.delete(keys[1]) in RELEASED)
         self.await_end(one, said_one, "done", 0)
         self.await_end(other, said_other, "done", 0)
-        see("no key is left", all(map(self.is_free, keys)))
+        await_sight("no key is left", lambda: all(map(self.is_free, keys)))
 
     def gives_back_its_keys(self):
         keys = [self.key("part/a"), self.key("part/b"), self.key("part/c//d")]
@@ -182,7 +181,7 @@ class Caller:
         see(f"it ends: {said()}", self.ends_within(process, END_S))
         see(f"it says why: {said()}", "bad_request" in said() and process.returncode == 1)
         see("it had the others", all(map(self.was_granted, keys[:2])))
-        see("no key is left", all(map(self.is_free, keys[:2])))
+        await_sight("no key is left", lambda: all(map(self.is_free, keys[:2])))
 
     def gives_back_its_keys_when_it_is_ended(self):
         """The signal comes while the shell waits for its second key, which is granted after it."""
@@ -197,7 +196,7 @@ class Caller:
             see(f"{number.name} ends it: {said()}", self.ends_within(process, END_S))
             see(f"nothing was granted: {said()}", said() == "" and process.returncode == 1)
             see("it had the second key", self.was_granted(keys[1]))
-            see("no key is left", all(map(self.is_free, keys)))
+            await_sight("no key is left", lambda keys=keys: all(map(self.is_free, keys)))
 
     def was_granted(self, key):
         return any(self.stage.ask_all("EXISTS", bucket_of(key)))

@@ -55,6 +55,7 @@ static void set_options(const struct script *script)
         .locks_max = script->has_small_tables ? SMALL_TABLE : SIM_LOCKS,
         .waiters_max = script->has_small_tables ? SMALL_TABLE : SIM_REQUESTS,
         .rounds_min = script->has_few_rounds ? 1 : ROUNDS_MIN,
+        .rounds_first = script->has_few_rounds ? 1 : ROUNDS_FIRST,
         .rounds_max = script->has_few_rounds ? FEW_ROUNDS : LIMIT_ROUNDS,
     };
     world.switches = (struct switches){.forgetful = script->forgetful,
@@ -107,6 +108,7 @@ static void configure_core(void)
                                         .requests_max = SIM_REQUESTS,
                                         .waiters_max = o->waiters_max,
                                         .rounds_min = o->rounds_min,
+                                        .rounds_first = o->rounds_first,
                                         .rounds_max = o->rounds_max,
                                         .journal = o->journal};
 }

@@ -13,8 +13,9 @@ import time
 import urllib.parse
 
 TTL_MS = 300
-# The callers run for so long, and on a busy machine until they have had so many locks.
-WARM_S, GRANTS, PATIENCE_S = 2.5, 100, 30
+# The callers run for so long, and on a busy machine until they have had so many locks, and have
+# looked so often if they are answered.
+WARM_S, GRANTS, LOOKS, PATIENCE_S = 2.5, 100, 10, 30
 FENCES = itertools.count(1)
 
 
@@ -39,6 +40,11 @@ class Agent(http.server.ThreadingHTTPServer):
             {},
         )
         self.vanishing, self.prolonged, self.holds, self.asked = set(), 0, None, set()
+        self.looks, self.slots = 0, set()
+
+    def has_seen_enough(self):
+        looks = self.holds is None or self.looks >= LOOKS and len(self.slots) == 8
+        return len(self.granted_ms) >= GRANTS and looks
 
     def handle_error(self, *_):
         """A caller that has hung up."""
@@ -92,6 +98,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if asked["max_hold"] == [f"{TTL_MS}ms"]:
                     self.server.vanishing.add(token)
         self.hold(201, token, fence, **kind)
+        if kind.get("permits") == 8:
+            self.server.slots.add(kind["slot"])
 
     def do_GET(self):
         if self.server.holds is None:
@@ -99,6 +107,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         times = {"valid_until_boottime_ms": boottime_ms() + TTL_MS, "valid_for_ms": TTL_MS}
         with self.server.lock:
+            self.server.looks += 1
             holds = [mine for key, mine in self.server.holds.values() if key == self.path]
         self.say(200, {"holds": [{**mine, **times} for mine in holds]})
 
@@ -160,7 +169,7 @@ def run(program, servers, *options, vanish=0):
         with subprocess.Popen(arguments, stdin=subprocess.PIPE, text=True) as callers:
             time.sleep(WARM_S)
             until = time.monotonic() + PATIENCE_S
-            while len(servers[0].granted_ms) < GRANTS and time.monotonic() < until:
+            while not servers[0].has_seen_enough() and time.monotonic() < until:
                 time.sleep(0.1)
             callers.stdin.write("stop\n")
             callers.stdin.flush()

@@ -1,4 +1,5 @@
 """Constants, errors and means of the fault suite's stage: free ports, and a network namespace."""
+import collections
 import contextlib
 import ctypes
 import os
@@ -27,12 +28,27 @@ MEMORY_KIB = 24 << 10
 KINDS = {"rw/*": "kind: rw", "two/*": "permits: 2", "eight/*": "permits: 8"}
 ADMIN = ["admin", "on", "nopass", "~*", "&*", "+@all"]
 
+# Reservations of the last 100 ports: more than a process has at a time.
+RESERVED = collections.deque(maxlen=100)
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 
 
 def boottime_us():
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+def is_reserved(port):
+    """Reserves it for this process among tests that run side by side, as tests/free_port.h does."""
+    held = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        held.bind(f"\0lockagent-test-port-{port}".ljust(108, "\0"))
+    except OSError:
+        held.close()
+        return False
+    RESERVED.append(held)
+    return True
 
 
 def free_ports(count):
@@ -44,7 +60,8 @@ def free_ports(count):
             port, probe = random.randrange(10100, 12000), probes.enter_context(socket.socket())
             with contextlib.suppress(OSError):
                 probe.bind(("127.0.0.1", port))
-                ports.append(port)
+                if is_reserved(port):
+                    ports.append(port)
         return ports
 
 

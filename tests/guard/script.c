@@ -229,7 +229,9 @@ bool script_extend(struct keyspace *keys, int64_t wall_ms, const struct script_l
 void script_release(struct keyspace *keys, int64_t wall_ms, const struct script_lock *lock)
 {
     struct send_item item = item_of(lock);
-    redisReply *reply = run(keys, wall_ms, asking_op(begin(), &config, 0, OP_RELEASE, &item, 1));
+    struct text command = asking_op(begin(), &config, 0, OP_RELEASE, &item, 1);
+    /* No holder asks for it, so no vote counts. */
+    redisReply *reply = run_with_own(keys, wall_ms, command, OP_RELEASE, asking_no_vote().at);
     if (reply->type == REDIS_REPLY_ERROR)
         fail("release", reply->str);
     freeReplyObject(reply);

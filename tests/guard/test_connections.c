@@ -192,6 +192,22 @@ Test(guard_connections, an_acquire_notices_that_the_master_has_followed_its_repl
     cr_assert_eq(state(0, 0), GUARD_RUNS);
 }
 
+/* R21: some agents have `replicas` already, and others not yet. Each took the others' vote away. */
+Test(guard_connections, r21_an_agent_without_replicas_leaves_the_vote_of_one_with_them)
+{
+    meets_a_master_with_replicas();
+    rig.keys[0]->replicas = 1;
+    lives(0, 2 * GUARD_MS);
+    guard_init(&rig.agents[1].guard, 1, 1, false, MAX_TTL_MS);
+    meet(1, 0);
+    lives(1, 2000);
+    cr_assert_eq(vote_of(1, 0)[0], '@');
+    cr_assert_str_eq(vote_of(1, 0), vote_of(0, 0));
+    rig.keys[0]->replicas = 0;
+    lives(1, 2000);
+    cr_assert_eq(vote_of(1, 0)[0], '=');
+}
+
 /* Between the last question and the tell, which looks whether the epoch is still the same. */
 Test(guard_connections, a_tell_does_not_hide_that_the_master_has_followed_its_replica)
 {

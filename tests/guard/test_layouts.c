@@ -24,7 +24,7 @@ static bool parses(const char *text)
 Test(guard_layouts, r23_a_text_is_a_layout_or_is_refused)
 {
     static const char *const good[] = {OURS, NEXT, "w12 1 =rw a:1/0", "w2 1 a=mutex,b=rw+fair x",
-                                       "w2 1 lock:=a-*~rw;*~mutex@g@h x"};
+                                       "w2 1 lock:=a-*~rw;*~mutex@g@h!g x"};
     static const char *const bad[] = {"",
                                       "w1",
                                       "w2 2",

@@ -48,8 +48,10 @@ Test(guard_markers, a_marker_that_lacks_a_field_is_none)
 /* No agent could read such a marker, so none would ever give the master its vote again. */
 Test(guard_markers, a_marker_that_no_agent_wrote_is_none)
 {
-    static const char *const wrong[][2] = {
-        {"epoch", ""}, {"epoch", "0123456789012345678901234567890123456789"}, {"told", "7"}};
+    static const char *const wrong[][2] = {{"epoch", ""},
+                                           {"epoch", "0123456789012345678901234567890123456789"},
+                                           {"told", "7"},
+                                           {"told", "0.5"}};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         close_rig();
         open_old_group(3, true);
@@ -59,6 +61,19 @@ Test(guard_markers, a_marker_that_no_agent_wrote_is_none)
         lives(0, GUARD_MS + 2000);
         cr_assert(votes(1), "%s %s", wrong[i][0], wrong[i][1]);
     }
+}
+
+/* The agent reads an epoch as a string, so it would tell another epoch without end. */
+Test(guard_markers, an_epoch_with_a_zero_byte_is_none)
+{
+    static const struct bytes set[] = {
+        {"HSET", 4}, {"lockagent:marker", 16}, {"epoch", 5}, {"ab\0cd", 5}};
+    open_old_group(3, true);
+    keyspace_command(rig.keys[1], set, 4);
+    lives(0, 1000);
+    cr_assert_eq(state(0, 1), GUARD_RUNS);
+    lives(0, GUARD_MS + 2000);
+    cr_assert(votes(1));
 }
 
 Test(guard_markers, a_vote_that_the_marker_does_not_have_goes)

@@ -26,6 +26,26 @@ Test(guard_telling, a_master_is_told_by_w_others)
     cr_assert(rig.agents[0].floors & 1);
 }
 
+/* Found with a marker that another client had written: two agents asked 7,000 times a second. */
+Test(guard_telling, a_master_that_is_told_and_does_not_vote_is_told_again_later)
+{
+    open_old_group(5, true);
+    forgets_and_waits(0);
+    for (unsigned m = 1; m <= 3; m++)
+        returns(0, m);
+    for (int i = 0; i < 3; i++) {
+        cr_assert_eq(question(0, 0)->question, GUARD_ASK_TELL);
+        arrives(0, 0);
+        rig.agents[0].asked[0].answer.told = GUARD_NOT_TOLD;
+        rig.agents[0].asked[0].answer.vote[0] = '\0';
+        returns(0, 0);
+        cr_assert_not(is_asked(0, 0));
+        passes(0, GUARD_TICK_MS - 1);
+        cr_assert_not(is_asked(0, 0));
+        passes(0, 1);
+    }
+}
+
 Test(guard_telling, one_witness_is_enough_if_all_must_agree)
 {
     open_old_group(2, true);

@@ -199,6 +199,13 @@ struct reply *release(const struct agent *agent, const char *key, const char *to
 /* Releases a lock, and returns when a quorum of masters has confirmed it. Masters of a busy machine
  * may reply too late for a 204: then it is 202, and the caller asks again. */
 void give_back(const struct agent *agent, const char *key, const char *token);
+/* Asks for a lock that another caller has, and expects 409 `lock_held`. Masters of a busy machine
+ * may reply too late for that: then it is 503 `quorum_unavailable`, and the caller asks again.
+ * Returns the refusal. */
+struct reply *expect_lock_held(const struct agent *agent, const char *key, const char *parameters);
+/* Returns when a renewal has prolonged the validity of a hold that this agent has with a watchdog.
+ * A test that waits for renewals can give a long lease, which outlasts a pause of the machine. */
+void await_renewal(const struct agent *agent, const char *key);
 /* Releases a lock of masters some of which are away, so that it may stay 202 (R6). */
 void release_or_owe(const struct agent *agent, const char *key, const char *token);
 

@@ -179,8 +179,34 @@ void give_back(const struct agent *agent, const char *key, const char *token)
         return;
     expect(released, 202, NULL);
     cr_assert(eventually((released = release(agent, key, token))->status != 202));
-    if (released->status != 204) /* The masters have confirmed it between two questions. */
+    /* Masters have confirmed it between two questions, and the next caller may have the lock. */
+    if (released->status == 412)
+        expect(released, 412, "token_mismatch");
+    else if (released->status != 204)
         expect(released, 404, "not_held");
+}
+
+struct reply *expect_lock_held(const struct agent *agent, const char *key, const char *parameters)
+{
+    struct reply *refused;
+    unsigned tries = 0;
+    do
+        refused = acquire(agent, key, parameters);
+    while (refused->status == 503 && !strcmp(code(refused), "quorum_unavailable") && ++tries < 10);
+    expect(refused, 409, "lock_held");
+    return refused;
+}
+
+static int64_t valid_until_ms(const struct agent *agent, const char *key)
+{
+    return number(get(agent, lock_path(key, NULL)), "hold.valid_until_boottime_ms");
+}
+
+void await_renewal(const struct agent *agent, const char *key)
+{
+    const int64_t before = valid_until_ms(agent, key);
+    cr_assert_gt(before, 0, "%s is not held here", key);
+    cr_assert(eventually(valid_until_ms(agent, key) > before), "%s was not renewed", key);
 }
 
 void release_or_owe(const struct agent *agent, const char *key, const char *token)

@@ -34,7 +34,7 @@ Test(admin, the_admin_listener_serves_no_locks)
                404, NULL);
     }
     cr_assert_eq(masters_with("lock:k"), 0u);
-    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+    acquire_free(agent, "k", "ttl=5s");
 }
 
 /* The unix socket has the mode that was asked for, needs no Host, and goes away with the agent. */
@@ -52,7 +52,7 @@ Test(admin, a_unix_socket)
                                                              .over_unix = true,
                                                              .headers = {"Host: anything"}});
     expect(granted, 201, NULL);
-    expect(acquire(agent, "k", NULL), 409, "lock_held");
+    expect_lock_held(agent, "k", NULL);
     give_back(agent, "k", token(granted));
     expect(http(agent, &(struct call){.path = "/livez",
                                       .over_unix = true,
@@ -68,15 +68,15 @@ Test(admin, a_unix_socket)
                                             .extra = "api: {socket_mode: 0600}\n"});
     cr_assert_eq(stat(strict, &about), 0);
     cr_assert_eq(about.st_mode & 0777, 0600u, "%o", about.st_mode & 0777);
-    expect(acquire(second, "k", "ttl=20s"), 201, NULL);
+    acquire_free(second, "k", "ttl=20s");
     agent_kill(second);
     cr_assert_eq(access(strict, F_OK), 0);
     agent_restart(second);
-    expect(acquire(second, "k", NULL), 409, "lock_held");
+    expect_lock_held(second, "k", NULL);
     /* The socket of a living agent is not taken away from it. */
     const char *arguments[] = {"serve", "--config", second->config, NULL};
     cr_assert_neq(agent_run(arguments).exit_status, 0);
-    expect(acquire(second, "k2", "ttl=2s"), 201, NULL);
+    acquire_free(second, "k2", "ttl=2s");
 }
 
 /* D9: with a token file every lock call carries the bearer token; it is read again on reload. */
@@ -111,8 +111,7 @@ Test(admin, bearer_token)
                "unauthorized");
     }
     agent->bearer = "sesame-open-1234567890";
-    const struct reply *granted = acquire(agent, "k", "ttl=20s");
-    expect(granted, 201, NULL);
+    acquire_free(agent, "k", "ttl=20s");
     expect(get(agent, "/locks/k"), 200, NULL);
     expect(http(agent, &(struct call){.path = "/metrics", .admin = true}), 200, NULL);
     cr_assert_eq(agent_logged(agent, NULL, "sesame"), 0u);
@@ -138,14 +137,14 @@ Test(admin, metrics)
         const struct reply *granted =
             acquire(agent, "very-secret-key", "ttl=5s&label=very-public-label");
         expect(granted, 201, NULL);
-        expect(acquire(agent, "very-secret-key", NULL), 409, NULL);
+        expect_lock_held(agent, "very-secret-key", NULL);
         expect(renew(agent, "very-secret-key", token(granted), NULL), 200, NULL);
         give_back(agent, "very-secret-key", token(granted));
     }
     cr_assert_eq(metric(agent, "lockagent_waiters"), 0);
     cr_assert_eq(metric(agent, "lockagent_locks_held{policy=\"*\"}"), 0);
     cr_assert_gt(metric(agent, "process_resident_memory_bytes"), 0);
-    expect(acquire(agent, "held", "ttl=20s"), 201, NULL);
+    acquire_free(agent, "held", "ttl=20s");
     cr_assert_eq(metric(agent, "lockagent_locks_held{policy=\"*\"}"), 1);
 }
 

@@ -141,6 +141,7 @@ Test(cli, check_asks_the_masters)
         cr_assert_eq(master_do(i, "DBSIZE")->integer, 0, "master %zu", i);
 
     master_do(0, "CONFIG SET appendfsync everysec");
+    master_do(0, "CONFIG SET no-appendfsync-on-rewrite yes");
     master_do(0, "CONFIG SET maxmemory 100mb");
     master_do(0, "CONFIG SET maxmemory-policy allkeys-lru");
     master_do(1, "ACL SETUSER default -time -eval");
@@ -151,10 +152,12 @@ Test(cli, check_asks_the_masters)
     expect_told(&outcome,
                 ": durable is true, and appendfsync is everysec: a crash may forget keys; "
                 "needed: always\n");
+    expect_told(&outcome, ": durable is true, and no-appendfsync-on-rewrite is yes: a crash may "
+                          "forget keys; needed: no\n");
     expect_told(&outcome, ": TIME: ");
     expect_told(&outcome, ": a script may not read keys with the prefix \"lockagent:\": ");
     expect_told(&outcome, ": a script may not read keys with the prefix \"lock:\": ");
-    cr_assert_eq(lines_of(outcome.out), 7u, "%s", outcome.out);
+    cr_assert_eq(lines_of(outcome.out), 8u, "%s", outcome.out);
 
     master_do(1, "ACL SETUSER default +@all");
     master_kill(1);
@@ -520,7 +523,7 @@ Test(cli, a_reload_without_memory_is_said)
     cr_assert_eq(metric(agent, "lockagent_config_last_reload_successful"), 0);
     agent_signal(agent, SIGHUP);
     cr_assert(eventually(agent_logged(agent, "configuration reloaded", NULL) == 1));
-    expect(acquire(agent, "k", "ttl=5s"), 201, NULL);
+    acquire_free(agent, "k", "ttl=5s");
 }
 #endif
 
@@ -539,32 +542,28 @@ Test(cli, policies)
                  "  - {match: 'one/*', algorithm: single, group: lone}\n"
                  "  - {match: 'unfenced/*', fencing: off}\n"
                  "  - {match: 'on?/*', ttl: 3s}\n"});
-    const struct reply *all = acquire(agent, "all/1", "ttl=30s");
-    expect(all, 201, NULL);
+    const struct reply *all = acquire_free(agent, "all/1", "ttl=30s");
     cr_assert_eq(number(all, "nodes.granted"), 3);
     cr_assert_eq(number(all, "nodes.quorum"), 3);
-    const struct reply *one = acquire(agent, "one/1", "ttl=30s");
-    expect(one, 201, NULL);
+    const struct reply *one = acquire_free(agent, "one/1", "ttl=30s");
     cr_assert_eq(number(one, "nodes.total"), 1);
     cr_assert_eq(master_do(3, "EXISTS lock:one/1")->integer, 1);
     cr_assert_eq(masters_with("lock:one/1"), 1u);
     cr_assert_eq(masters_with("lock:all/1"), 3u);
     cr_assert_eq(number(acquire(agent, "onx/1", NULL), "ttl_ms"), 3000);
 
-    const struct reply *unfenced = acquire(agent, "unfenced/1", "ttl=30s");
-    expect(unfenced, 201, NULL);
+    const struct reply *unfenced = acquire_free(agent, "unfenced/1", "ttl=30s");
     cr_assert_eq(masters_with(bucket_of("unfenced/1")), 0u);
     cr_assert_leq(number(unfenced, "fencing_token"), 0);
     cr_assert_null(header(unfenced, "Fencing-Token"));
     expect(renew(agent, "unfenced/1", token(unfenced), NULL), 200, NULL);
-    expect(release(agent, "unfenced/1", token(unfenced)), 204, NULL);
+    give_back(agent, "unfenced/1", token(unfenced));
 
     master_kill(0);
     const struct reply *refused = acquire(agent, "all/2", "ttl=60s");
     expect(refused, 503, "quorum_unavailable");
     cr_assert(eventually(masters_with("lock:all/2") == 0), "R5: what was granted is undone");
-    const struct reply *majority = acquire(agent, "majority", "ttl=2s");
-    expect(majority, 201, NULL);
+    acquire_free(agent, "majority", "ttl=2s");
     expect(renew(agent, "one/1", token(one), NULL), 200, NULL);
     master_kill(3);
     expect(acquire(agent, "one/2", "ttl=2s"), 503, "quorum_unavailable");

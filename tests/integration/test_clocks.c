@@ -48,11 +48,10 @@ Test(clocks, d5_4_a_master_whose_clock_is_off_is_degraded_and_never_down)
                            get(agent, "/readyz")->body);
         cr_assert_not_null(strstr(get(agent, "/")->body, "clock is off"));
         cr_assert_eq(metric(agent, "lockagent_group_masters_up{group=\"main\"}"), 3);
-        const struct reply *granted = acquire(agent, "k", "ttl=20s");
-        expect(granted, 201, NULL);
+        const struct reply *granted = acquire_free(agent, "k", "ttl=20s");
         cr_assert(eventually(masters_with("lock:k") == 3),
                   "a master was done without for its clock");
-        expect(release(agent, "k", token(granted)), 204, NULL);
+        give_back(agent, "k", token(granted));
         master_clock(1, 0);
         cr_assert(eventually_within(PROBED_MS, degraded(agent, 1) == 0));
     }
@@ -69,7 +68,7 @@ Test(clocks, d5_4_where_most_masters_agree_this_agent_is_off)
     cr_assert(eventually_within(PROBED_MS,
                                 degraded(agent, 0) + degraded(agent, 1) + degraded(agent, 2) == 0));
     cr_assert_geq(agent_logged(agent, "clock is off from most masters'", "\"group\":\"main\""), 1u);
-    expect(acquire(agent, "k", "ttl=20s"), 201, NULL);
+    acquire_free(agent, "k", "ttl=20s");
     /* One that is right is then the odd one out. */
     master_clock(2, 0);
     cr_assert(eventually_within(PROBED_MS, degraded(agent, 2) == 1));
@@ -184,8 +183,7 @@ Test(clocks, r14_what_masters_that_jump_have_ended_is_lost_within_a_second)
 {
     masters_start_with_clocks(3);
     struct agent *agent = agent_start(NULL), *rival = agent_start(NULL);
-    const struct reply *plain = acquire(agent, "plain", "ttl=9s");
-    expect(plain, 201, NULL);
+    const struct reply *plain = acquire_free(agent, "plain", "ttl=9s");
     struct watch watch;
     watch_key(&watch, agent, "plain");
     /* two of the masters that have the key: the third is no quorum against another holder */
@@ -212,7 +210,7 @@ Test(clocks, r14_no_renewal_saves_what_all_masters_have_ended)
 {
     masters_start_with_clocks(3);
     struct agent *agent = agent_start(NULL);
-    expect(acquire(agent, "guarded", "ttl=9s&renew=agent"), 201, NULL);
+    acquire_free(agent, "guarded", "ttl=9s&renew=agent");
     struct watch watch;
     watch_key(&watch, agent, "guarded");
     cr_assert(eventually(masters_with("lock:guarded") == 3));
@@ -225,8 +223,8 @@ Test(clocks, r14_a_hold_that_is_long_enough_is_shortened_and_renewed)
 {
     masters_start_with_clocks(3);
     struct agent *agent = agent_start(NULL);
-    expect(acquire(agent, "guarded", "ttl=30s&renew=agent"), 201, NULL);
-    expect(acquire(agent, "plain", "ttl=30s"), 201, NULL);
+    acquire_free(agent, "guarded", "ttl=30s&renew=agent");
+    acquire_free(agent, "plain", "ttl=30s");
     struct watch watches[2];
     watch_key(&watches[0], agent, "guarded");
     watch_key(&watches[1], agent, "plain");
@@ -256,8 +254,8 @@ Test(clocks, r14_one_master_that_jumps_costs_nothing_where_all_have_the_hold)
 {
     masters_start_with_clocks(3);
     struct agent *agent = agent_start(NULL), *rival = agent_start(NULL);
-    expect(acquire(agent, "guarded", "ttl=8s&renew=agent"), 201, NULL);
-    expect(acquire(agent, "plain", "ttl=9s"), 201, NULL);
+    acquire_free(agent, "guarded", "ttl=8s&renew=agent");
+    acquire_free(agent, "plain", "ttl=9s");
     struct watch watches[2];
     watch_key(&watches[0], agent, "guarded");
     watch_key(&watches[1], agent, "plain");
@@ -266,8 +264,8 @@ Test(clocks, r14_one_master_that_jumps_costs_nothing_where_all_have_the_hold)
     jump(agent, 1, 1);
     cr_assert(eventually_within(READ_MS + MARGIN_MS, gains(agent, 1) == 1));
     cr_assert_eq(valid_until_ms(agent, "plain"), plain_until);
-    expect(acquire(rival, "plain", "ttl=1s"), 409, "lock_held");
-    expect(acquire(rival, "guarded", "ttl=1s"), 409, "lock_held");
+    expect_lock_held(rival, "plain", "ttl=1s");
+    expect_lock_held(rival, "guarded", "ttl=1s");
     cr_assert_eq(masters_with("lock:plain"), 2u);
     cr_assert(eventually(masters_with("lock:guarded") == 3), "it is repaired");
     cr_assert(held_here(agent, "guarded"));

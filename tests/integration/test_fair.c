@@ -191,7 +191,7 @@ Test(fair, r9_a_stopped_agent_blocks_nobody_for_longer_than_its_ticket)
 /* Its ticket is taken off, also while the key is held, and the caller behind it is next. */
 Test(fair, r9_a_waiter_that_hangs_up_leaves_no_ticket)
 {
-    begin();
+    begin_patiently();
     static const char withdrawn[] = "lockagent_master_commands_total{group=\"main\",master=\"%"
                                     "s\",op=\"withdraw\",outcome=\"ok\"}";
     const struct reply *holder = acquire(agents[0], "k", NULL);
@@ -224,8 +224,7 @@ Test(fair, r9_who_does_not_wait_is_refused_while_somebody_waits)
     agent_signal(agents[1], SIGSTOP);
     give_back(agents[0], "k", token(holder));
     cr_assert(eventually(masters_with("lock:k") == 0));
-    const struct reply *refused = acquire(agents[2], "k", NULL);
-    expect(refused, 409, "lock_held");
+    const struct reply *refused = expect_lock_held(agents[2], "k", NULL);
     cr_assert(number(refused, "retry_after_ms") <= TICKET_TIME_MS);
     agent_signal(agents[1], SIGCONT);
     expect(wire_receive(waiting, PATIENCE_MS), 201, NULL);

@@ -77,8 +77,7 @@ Test(label, every_agent_shows_it_and_followers_hear_it)
     cr_assert(json_is_true(json_object_get(line, "here")));
     line = await_holder(elsewhere, "10.0.0.7:80");
     cr_assert_eq(lines_count(line, "fencing_token"), number(grant, "fencing_token"));
-    const struct reply *refused = acquire(two, "job", "ttl=2s");
-    expect(refused, 409, "lock_held");
+    const struct reply *refused = expect_lock_held(two, "job", "ttl=2s");
     cr_assert_str_eq(string(refused, "holder"), "10.0.0.7:80");
     /* The next holder has its own. */
     give_back(one, "job", token(grant));

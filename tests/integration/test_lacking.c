@@ -35,8 +35,7 @@ static size_t said(const struct agent *agent, const char *command)
 /* A lock is granted, renewed, handed over, released, and taken again. */
 static void expect_service(const struct agent *agent)
 {
-    const struct reply *granted = acquire(agent, "k", "ttl=3s");
-    expect(granted, 201, NULL);
+    const struct reply *granted = acquire_free(agent, "k", "ttl=3s");
     expect(renew(agent, "k", token(granted), "ttl=3s"), 200, NULL);
     const int waiter = wire_request(agent, "POST", "/locks/k?ttl=3s&wait=10s", NULL);
     cr_assert(eventually(waiting_at(agent) == 1));
@@ -45,8 +44,7 @@ static void expect_service(const struct agent *agent)
     expect(next, 201, NULL);
     give_back(agent, "k", token(next));
     wire_close(waiter);
-    granted = acquire(agent, "k", "ttl=3s&wait=10s");
-    expect(granted, 201, NULL);
+    granted = acquire_free(agent, "k", "ttl=3s");
     give_back(agent, "k", token(granted));
 }
 
@@ -156,11 +154,10 @@ Test(lacking, a_command_of_renewals_is_missing)
 {
     masters_without("rename-command PEXPIRE \"\"\n");
     struct agent *agent = agent_of(NULL, false);
-    const struct reply *granted = acquire(agent, "k", "ttl=3s");
-    expect(granted, 201, NULL);
+    const struct reply *granted = acquire_free(agent, "k", "ttl=3s");
     cr_assert_eq(renew(agent, "k", token(granted), "ttl=3s")->status, 503);
     give_back(agent, "k", token(granted));
-    expect(acquire(agent, "watched", "ttl=3s&renew=agent"), 201, NULL);
+    acquire_free(agent, "watched", "ttl=3s&renew=agent");
     cr_assert(eventually(!held_here(agent, "watched")));
     cr_assert_not_null(strstr(get(agent, "/readyz")->body, "\"up\":3"), "%s",
                        get(agent, "/readyz")->body);
@@ -191,8 +188,7 @@ Test(lacking, all_of_them_at_once)
 /* Takes a lock that no other caller wants, and gives it back. */
 static bool takes(const struct agent *agent, const char *key)
 {
-    const struct reply *granted = acquire(agent, key, "ttl=3s");
-    expect(granted, 201, NULL);
+    const struct reply *granted = acquire_free(agent, key, "ttl=3s");
     give_back(agent, key, token(granted));
     return true;
 }

@@ -13,8 +13,7 @@ Test(limits, a_holder_comes_in_beside_the_waiters)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent =
         agent_start(&(struct agent_options){.extra = "limits: {connections: 128, waiters: 64}\n"});
-    const struct reply *holder = acquire(agent, "k", "ttl=60s");
-    expect(holder, 201, NULL);
+    const struct reply *holder = acquire_free(agent, "k", "ttl=60s");
     for (int i = 0; i < WAITERS; i++)
         waiters[i] = wire_request(agent, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
     cr_assert(eventually(metric(agent, "lockagent_waiters") == WAITERS), "%f",
@@ -32,7 +31,7 @@ Test(limits, a_holder_comes_in_beside_the_waiters)
         expect(refused, 429, "too_many_waiters");
         cr_assert_not_null(header(refused, "Retry-After"));
     }
-    expect(acquire(agent, "k", NULL), 409, "lock_held");
+    expect_lock_held(agent, "k", NULL);
     expect(renew(agent, "k", token(holder), NULL), 200, NULL);
     give_back(agent, "k", token(holder));
     expect(wire_receive(waiters[0], PATIENCE_MS), 201, NULL);
@@ -62,7 +61,7 @@ Test(limits, idle_connections_give_way)
     wire_close(fresh);
     for (int i = 0; i < IDLE; i++)
         wire_close(idle[i]);
-    expect(acquire(agent, "after", "ttl=5s"), 201, NULL);
+    acquire_free(agent, "after", "ttl=5s");
 }
 
 Test(limits, too_many_locks)
@@ -73,8 +72,7 @@ Test(limits, too_many_locks)
     struct agent *agent =
         agent_start(&(struct agent_options){.extra = format("limits: {locks: %d}\n", LOCKS)});
     for (int i = 0; i < LOCKS; i++) {
-        const struct reply *granted = acquire(agent, format("k%d", i), "ttl=60s");
-        expect(granted, 201, NULL);
+        const struct reply *granted = acquire_free(agent, format("k%d", i), "ttl=60s");
         tokens[i] = token(granted);
     }
     const struct reply *refused = acquire(agent, "one-more", "ttl=60s");
@@ -82,7 +80,7 @@ Test(limits, too_many_locks)
     cr_assert_eq(number(refused, "retry_after_ms"), 1000);
     cr_assert_not_null(header(refused, "Retry-After"));
     cr_assert_eq(masters_with("lock:one-more"), 0u);
-    expect(acquire(agent, "k0", "ttl=60s"), 409, "lock_held");
+    expect_lock_held(agent, "k0", "ttl=60s");
     expect(renew(agent, "k0", tokens[0], NULL), 200, NULL);
     give_back(agent, "k0", tokens[0]);
     cr_assert(eventually(acquire(agent, "one-more", "ttl=60s")->status == 201));

@@ -35,15 +35,14 @@ static unsigned calls(void)
 static bool takes_natively(struct agent *agent, const char *key)
 {
     unsigned before = calls();
-    const struct reply *granted = acquire(agent, key, "ttl=10s");
-    expect(granted, 201, NULL);
+    const struct reply *granted = acquire_free(agent, key, "ttl=10s");
     cr_assert(eventually(masters_with(format("lock:%s", key)) == MASTERS));
     bool is_native = calls() == before + MASTERS;
     for (size_t m = 0; m < MASTERS; m++) {
         long long left_ms = master_do(m, format("PTTL lock:%s", key))->integer;
         cr_assert(left_ms > 5000 && left_ms <= 10000 + SPREAD_MS, "%lld", left_ms);
     }
-    expect(release(agent, key, token(granted)), 204, NULL);
+    give_back(agent, key, token(granted));
     cr_assert(eventually(masters_with(format("lock:%s", key)) == 0)); /* The last reply has come. */
     return is_native;
 }
@@ -61,18 +60,18 @@ Test(native, r24_a_lock_that_was_refused_is_asked_for_by_script)
     masters_start(MASTERS, MASTERS_FORGETFUL);
     struct agent *holder = agent_start(&(struct agent_options){.admin = true}),
                  *other = agent_start(&(struct agent_options){.admin = true});
-    const struct reply *granted = acquire(holder, "k", "ttl=60s");
-    expect(granted, 201, NULL);
-    expect(acquire(other, "k", NULL), 409, "lock_held");
+    const struct reply *granted = acquire_free(holder, "k", "ttl=60s");
+    expect_lock_held(other, "k", NULL);
     cr_assert(eventually(takes_natively(other, "another")));
     for (unsigned i = 0; i < 3; i++) {
         unsigned before = calls();
-        expect(acquire(other, "k", NULL), 409, "lock_held");
+        expect_lock_held(other, "k", NULL);
         cr_assert_eq(calls(), before);
     }
-    expect(release(holder, "k", token(granted)), 204, NULL);
+    give_back(holder, "k", token(granted));
+    cr_assert(eventually(masters_with("lock:k") == 0));
     unsigned before = calls();
-    expect(acquire(other, "k", "ttl=20s"), 201, NULL);
+    acquire_free(other, "k", "ttl=20s");
     cr_assert_eq(calls(), before);
 }
 
@@ -121,10 +120,9 @@ static unsigned published(void)
  * as expected. */
 static bool gives_back(struct agent *agent, const char *key)
 {
-    const struct reply *granted = acquire(agent, key, "ttl=10s&label=me");
+    const struct reply *granted = acquire_free(agent, key, "ttl=10s&label=me");
     const unsigned commands = compared(), scripts = deleted();
-    expect(granted, 201, NULL);
-    expect(release(agent, key, token(granted)), 204, NULL);
+    give_back(agent, key, token(granted));
     cr_assert(eventually(masters_with(format("lock:%s", key)) == 0));
     return compared() == commands + (masters_compare() ? MASTERS : 0) &&
            deleted() == scripts + (masters_compare() ? 0 : MASTERS);
@@ -147,14 +145,17 @@ Test(native, r24_a_waiter_at_another_agent_hears_of_a_release_at_once)
         .admin = true, .extra = "policies: [{match: '*', retry: {min: 1m, max: 1m}}]\n"};
     struct agent *holder = agent_start(&options), *other = agent_start(&options);
     cr_assert(eventually(takes_natively(holder, "another")));
-    const struct reply *granted = acquire(holder, "k", "ttl=60s");
-    expect(granted, 201, NULL);
+    const struct reply *granted = acquire_free(holder, "k", "ttl=60s");
     const int waiter = wire_request(other, "POST", "/locks/k?ttl=60s&wait=60s", NULL);
     for (size_t m = 0; m < MASTERS; m++)
         cr_assert(eventually(
             master_do(m, "PUBSUB NUMSUB lockagent:channel:lock:k")->element[1]->integer == 1));
+    /* It asks once more when it has subscribed. */
+    cr_assert(eventually(
+        metric(other, "lockagent_acquire_causes_total{policy=\"*\",cause=\"subscribed\"}") >= 1 &&
+        metric(other, "lockagent_group_rounds_in_flight{group=\"main\"}") == 0));
     const unsigned commands = compared(), messages = published();
-    expect(release(holder, "k", token(granted)), 204, NULL);
+    give_back(holder, "k", token(granted));
     const struct reply *heir = wire_receive(waiter, PATIENCE_MS);
     expect(heir, 201, NULL);
     cr_assert(eventually(published() == messages + MASTERS));
@@ -172,8 +173,7 @@ Test(native, r24_a_renewal_counts_a_master_that_gives_it_its_vote)
     cr_assert(eventually(takes_natively(agent, "k")));
     master_do(2, "ZADD %s %lld n", bucket_of("k"), (long long)(wall_ms() + 2000) * 1000);
     master_freeze(2);
-    const struct reply *granted = acquire(agent, "k", "ttl=30s");
-    expect(granted, 201, NULL);
+    const struct reply *granted = acquire_free(agent, "k", "ttl=30s");
     cr_assert_lt(number(granted, "fencing_token"), (wall_ms() + 1000) * 1000);
     master_thaw(2);
     cr_assert(eventually(masters_with("lock:k") == MASTERS));
@@ -190,7 +190,7 @@ Test(native, r24_masters_that_were_emptied_grant_no_second_hold)
     masters_start(MASTERS, MASTERS_FORGETFUL);
     struct agent *holder = agent_start(&(struct agent_options){.admin = true}),
                  *other = agent_start(&(struct agent_options){.admin = true});
-    expect(acquire(holder, "k", "ttl=20s"), 201, NULL);
+    acquire_free(holder, "k", "ttl=20s");
     cr_assert(eventually(takes_natively(other, "another")));
     for (size_t m = 0; m < 2; m++)
         master_do(m, "FLUSHALL");
@@ -213,7 +213,8 @@ Test(native, r24_a_master_whose_clock_shows_a_far_year_is_asked_by_script)
         give_back(agent, "k", token(granted));
     } while (boottime_ms() < until);
     cr_assert_gt(multis(0), compares_of(0));
-    cr_assert_eq(multis(2), compares_of(2)); /* A release needs no clock. */
+    /* A release needs no clock. The last one may reach this master later. */
+    cr_assert(eventually(multis(2) == compares_of(2)), "%u and %u", multis(2), compares_of(2));
 }
 
 /* D5.4: a master that may evict keys is asked for no new lock, by native commands either. */
@@ -285,5 +286,5 @@ Test(native, d5_3_an_idle_agent_asks_for_the_markers_before_its_first_commands)
     const struct reply *refused = acquire(other, "k", "ttl=3s");
     cr_assert(refused->status != 201 || boottime_ms() >= until, "a second holder: %s",
               refused->body);
-    cr_assert_eq(multis(3), before + 1, "the script was asked at once");
+    cr_assert(eventually(multis(3) == before + 1), "the script was asked at once");
 }

@@ -8,11 +8,24 @@ TestSuite(readers, .init = world_open, .fini = world_close, .timeout = 150);
 
 enum { READERS = 64, SOME = 12, RANDOM = 40 /* digits of a token before its number */ };
 
-static struct agent *start(void)
+static struct agent *start_with(const char *node_timeout)
 {
     return agent_start(&(struct agent_options){
+        .node_timeout = node_timeout,
         .extra = "policies:\n  - {match: 'm/*'}\n"
                  "  - {match: '*', ttl: 30s, kind: rw, reentrant: true}\n"});
+}
+
+static struct agent *start(void)
+{
+    return start_with(NULL);
+}
+
+/* An agent that reaches no quorum within node_timeout withdraws its ticket (R9), and others pass
+ * its waiters. On a busy machine it may be late. */
+static struct agent *start_patiently(void)
+{
+    return start_with("2s");
 }
 
 static struct agent *start_with_journal(void)
@@ -33,6 +46,19 @@ static size_t entries(size_t master)
     return (size_t)master_do(master, "ZCARD lock:k")->integer;
 }
 
+/* D9: an answer does not grow with the number of readers. */
+Test(readers, d9_a_look_shows_a_hundred_of_them)
+{
+    enum { MANY = 110 };
+    begin();
+    struct agent *agent = start();
+    for (unsigned i = 0; i < MANY; i++)
+        acquire_free(agent, "k", "mode=read&ttl=60s");
+    const struct reply *look = get(agent, "/locks/k");
+    cr_assert_eq(json_array_size(member(look, "holds")), 100);
+    cr_assert(eventually(number(get(agent, "/locks/k"), "readers") == MANY), "%s", look->body);
+}
+
 /* R17: each of them has an entry, and a number that no write has come in between of. */
 Test(readers, r17_many_read_beside_each_other)
 {
@@ -41,7 +67,7 @@ Test(readers, r17_many_read_beside_each_other)
     int wires[READERS];
     char tokens[READERS][64];
     for (int i = 0; i < READERS; i++)
-        wires[i] = wire_request(agent, "POST", "/locks/k?mode=read&label=reader", NULL);
+        wires[i] = wire_request(agent, "POST", "/locks/k?mode=read&label=reader&wait=10s", NULL);
     for (int i = 0; i < READERS; i++) {
         const struct reply *reply = wire_receive(wires[i], PATIENCE_MS);
         expect(reply, 201, NULL);
@@ -50,16 +76,18 @@ Test(readers, r17_many_read_beside_each_other)
         strcpy(tokens[i], token(reply));
         wire_close(wires[i]);
     }
-    const struct reply *state = get(other, "/locks/k");
+    const struct reply *state; /* A master may get some of the entries later. */
+    cr_assert(eventually(number(state = get(other, "/locks/k"), "readers") == READERS), "%s",
+              state->body);
     cr_assert_str_eq(string(state, "state"), "held");
     cr_assert_str_eq(string(state, "mode"), "read");
     cr_assert_str_eq(string(state, "holder"), "reader");
-    cr_assert_eq(number(state, "readers"), READERS, "%s", state->body);
     cr_assert_eq(json_array_size(member(get(agent, "/locks/k"), "holds")), READERS);
-    const struct reply *refused = acquire(other, "k", NULL);
+    const struct reply *refused;
+    cr_assert(eventually(number(refused = acquire(other, "k", NULL), "readers") == READERS), "%s",
+              refused->body);
     expect(refused, 409, "lock_held");
     cr_assert_str_eq(string(refused, "mode"), "read");
-    cr_assert_eq(number(refused, "readers"), READERS, "%s", refused->body);
     for (int i = 0; i < READERS; i++)
         give_back(i % 2 == 0 ? agent : other, "k", tokens[i]);
     cr_assert(eventually(masters_with("lock:k") == 0));
@@ -76,16 +104,13 @@ Test(readers, r17_many_read_beside_each_other)
 Test(readers, r18_a_writer_comes_before_later_readers)
 {
     begin();
-    struct agent *agents[] = {start(), start()};
+    struct agent *agents[] = {start_patiently(), start_patiently()};
     char tokens[SOME][64];
-    for (int i = 0; i < SOME; i++) {
-        const struct reply *reply = acquire(agents[i % 2], "k", "mode=read");
-        expect(reply, 201, NULL);
-        strcpy(tokens[i], token(reply));
-    }
+    for (int i = 0; i < SOME; i++)
+        strcpy(tokens[i], token(acquire_free(agents[i % 2], "k", "mode=read")));
     const int writer = wire_request(agents[0], "POST", "/locks/k?wait=60s", NULL);
     cr_assert(eventually(waiting_at(agents[0]) == 1));
-    cr_assert(eventually(master_do(0, "HLEN lockagent:ticket:lock:k")->integer == 1));
+    cr_assert(eventually(masters_with("lockagent:ticket:lock:k") == master_count()));
     expect(acquire(agents[1], "k", "mode=read"), 409, "lock_held");
     expect(acquire(agents[0], "k", "mode=read"), 409, "lock_held");
     int later[2];
@@ -114,9 +139,8 @@ Test(readers, r18_a_writer_comes_before_later_readers)
 Test(readers, r18_a_reader_comes_before_later_writers)
 {
     begin();
-    struct agent *agents[] = {start(), start()};
-    const struct reply *holder = acquire(agents[1], "k", NULL);
-    expect(holder, 201, NULL);
+    struct agent *agents[] = {start_patiently(), start_patiently()};
+    const struct reply *holder = acquire_free(agents[1], "k", "mode=write");
     const int reader = wire_request(agents[0], "POST", "/locks/k?mode=read&wait=60s", NULL);
     cr_assert(eventually(waiting_at(agents[0]) == 1));
     int writers[4];
@@ -246,15 +270,17 @@ Test(readers, r18_many_at_one_agent_take_one_round_each_side_by_side)
     struct agent *agent = agent_start(&(struct agent_options){
         .node_timeout = "5s", .extra = "policies: [{match: '*', ttl: 30s, kind: rw}]\n"});
     int wires[READERS];
-    give_back(agent, "k", token(acquire(agent, "k", "mode=read")));
+    give_back(agent, "k", token(acquire_free(agent, "k", "mode=read")));
     double before = metric(agent, "lockagent_group_rounds_total{group=\"main\"}");
     for (size_t m = 0; m < 5; m++)
-        master_do(m, "CLIENT PAUSE 2000 ALL");
+        master_freeze(m);
     for (int i = 0; i < READERS; i++)
         wires[i] = wire_request(agent, "POST", "/locks/k?mode=read", NULL);
     cr_assert(
         eventually(metric(agent, "lockagent_group_rounds_in_flight{group=\"main\"}") == READERS),
         "%g", metric(agent, "lockagent_group_rounds_in_flight{group=\"main\"}"));
+    for (size_t m = 0; m < 5; m++)
+        master_thaw(m);
     for (int i = 0; i < READERS; i++) {
         expect(wire_receive(wires[i], PATIENCE_MS), 201, NULL);
         wire_close(wires[i]);

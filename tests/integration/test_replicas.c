@@ -87,7 +87,7 @@ Test(replicas, what_a_replica_has_is_granted_and_renewed)
     expect(renew(agent, "k", token(granted), "ttl=3s"), 200, NULL);
     cr_assert_gt(master_pttl(1, "lock:k"), 2000);
     cr_assert_eq(unreplicated(agent), 0);
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
 }
 
 Test(replicas, a_frozen_replica_is_no_grant_and_leaves_nothing)
@@ -102,7 +102,7 @@ Test(replicas, a_frozen_replica_is_no_grant_and_leaves_nothing)
     cr_assert_eq(number(refused, "nodes.unreplicated"), 1, "%s", refused->body);
     cr_assert_eq(number(refused, "nodes.granted"), 0, "%s", refused->body);
     cr_assert_eq(number(refused, "nodes.error"), 0, "%s", refused->body);
-    cr_assert(eventually_within(500, master_get(0, "lock:k") == NULL));
+    cr_assert(eventually_within(2500, master_get(0, "lock:k") == NULL));
     cr_assert_geq(unreplicated(agent), 1);
     master_thaw(1);
     cr_assert(eventually(acquire(agent, "k", "ttl=3s")->status == 201));
@@ -123,20 +123,46 @@ Test(replicas, a_frozen_replica_is_no_grant_without_a_guard)
     cr_assert_eq(number(refused, "nodes.unreplicated"), 1, "%s", refused->body);
 }
 
+/* Returns how many holds were lost because no quorum replied. An agent that was late itself says
+ * `stalled` of these, and logs that it was late. */
+static size_t lost_with_the_quorum(const struct agent *agent)
+{
+    const bool was_late = agent_logged(agent, "process was stopped or late", NULL) > 0;
+    return agent_logged(agent, "lock lost", "\"reason\":\"quorum_lost\"") +
+           (was_late ? agent_logged(agent, "lock lost", "\"reason\":\"stalled\"") : 0);
+}
+
 Test(replicas, a_renewal_that_no_replica_has_is_not_counted)
 {
     start(1);
     struct agent *agent = agent_start(one_master());
-    const struct reply *kept = acquire(agent, "kept", "ttl=3s");
-    expect(kept, 201, NULL);
-    expect(acquire(agent, "lost", "ttl=2s&renew=agent"), 201, NULL);
+    acquire_free(agent, "lost", "ttl=2s&renew=agent");
+    const struct reply *kept = acquire_free(agent, "kept", "ttl=3s");
     master_freeze(1);
     const struct reply *failed = renew(agent, "kept", token(kept), NULL);
     expect(failed, 503, "renew_failed");
     cr_assert_eq(number(failed, "nodes.unreplicated"), 1, "%s", failed->body);
     cr_assert(held_here(agent, "kept"));
-    cr_assert(eventually_within(2500, agent_logged(agent, "lock lost", "quorum_lost") == 1));
+    cr_assert(eventually(lost_with_the_quorum(agent) == 1));
     cr_assert_not(held_here(agent, "lost"));
+    master_thaw(1);
+}
+
+/* R21: "Without the message, a replica that lacks the longer lease could be counted, if another
+ * connection had written it." Fails without it from Redis 7.2 on. */
+Test(replicas, a_renewal_that_writes_nothing_needs_what_was_written_before)
+{
+    start(1);
+    struct agent *agent = agent_start(one_master_for("20s"));
+    const struct reply *kept = acquire_free(agent, "k", "ttl=8s");
+    master_freeze(1);
+    expect(renew(agent, "k", token(kept), "ttl=20s"), 503, "renew_failed");
+    const size_t ups = agent_logged(agent, "master state changed", "\"state\":\"up\"");
+    master_do(0, "CLIENT KILL TYPE normal SKIPME yes");
+    cr_assert(eventually(agent_logged(agent, "master state changed", "\"state\":\"up\"") > ups));
+    const struct reply *shorter = renew(agent, "k", token(kept), "ttl=10s");
+    expect(shorter, 503, "renew_failed");
+    cr_assert_eq(number(shorter, "nodes.unreplicated"), 1, "%s", shorter->body);
     master_thaw(1);
 }
 

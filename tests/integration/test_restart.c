@@ -32,9 +32,9 @@ Test(restart, old_tokens_are_adopted)
     cr_assert(held_here(agent, "first"));
     /* From then on it is a hold like any other. */
     expect(renew(agent, "first", token(first), NULL), 200, NULL);
-    expect(release(agent, "first", token(first)), 204, NULL);
+    give_back(agent, "first", token(first));
 
-    expect(release(agent, "second", token(second)), 204, NULL);
+    give_back(agent, "second", token(second));
     cr_assert(eventually(masters_with("lock:first") + masters_with("lock:second") == 0));
 
     /* Without fencing there is no proof that no other holder was in between, and the answer says
@@ -65,7 +65,7 @@ Test(restart, old_tokens_are_refused_after_another_holder)
     expect(heir, 201, NULL);
     const struct reply *visitor = acquire(rival, "freed", "ttl=30s&wait=10s");
     expect(visitor, 201, NULL);
-    expect(release(rival, "freed", token(visitor)), 204, NULL);
+    give_back(rival, "freed", token(visitor));
     cr_assert(eventually(masters_with("lock:freed") == 0));
     /* As refused attempts do: it is the floor of the next grant, and says nothing of this one. */
     for (size_t i = 0; i < 5; i++)
@@ -163,7 +163,7 @@ Test(restart, a_holder_releases_while_the_agent_drains)
     cr_assert_eq(number(refused, "retry_after_ms"), 1000);
     cr_assert_not_null(header(refused, "Retry-After"));
     expect(renew(agent, "k", token(granted), NULL), 200, NULL);
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     cr_assert_eq(agent_ended(agent), 0);
     cr_assert_eq(masters_with("lock:k") + masters_with("lock:other"), 0u);
 }
@@ -175,18 +175,18 @@ Test(restart, a_draining_agent_keeps_what_is_held)
     masters_start(5, MASTERS_FORGETFUL);
     struct agent *agent = agent_start(&(struct agent_options){.extra = "shutdown: {grace: 20s}\n"});
     struct call post = {.method = "POST",
-                        .path = "/locks/k?ttl=1s&renew=agent",
+                        .path = "/locks/k?ttl=6s&renew=agent&wait=10s",
                         .headers = {"Idempotency-Key: 0123456789abcdef"}};
     const struct reply *granted = http(agent, &post);
     expect(granted, 201, NULL);
     agent_signal(agent, SIGTERM);
     cr_assert(eventually(get(agent, "/readyz")->status == 503));
-    sleep_ms(2500);
+    sleep_ms(6500); /* beyond the lease that was granted */
     cr_assert(held_here(agent, "k"), "it was not renewed");
     const struct reply *again = http(agent, &post);
     expect(again, 200, NULL);
     cr_assert_str_eq(token(again), token(granted));
-    expect(release(agent, "k", token(granted)), 204, NULL);
+    give_back(agent, "k", token(granted));
     cr_assert_eq(agent_ended(agent), 0);
 }
 
@@ -256,12 +256,14 @@ Test(restart, what_is_expected_is_no_warning)
     struct agent *agent = agent_start(&(struct agent_options){.group = "      durable: false\n",
                                                               .extra = "limits: {max_ttl: 2s}\n"});
     cr_assert_geq(agent_logged(agent, "master state changed", "\"state\":\"guarded\""), 1u);
-    expect(acquire(agent, "k", "ttl=1s"), 201, NULL);
+    acquire_free(agent, "k", "ttl=1s");
     cr_assert(eventually(agent_logged(agent, "lock lost", "\"reason\":\"expired\"") == 1));
     cr_assert_eq(agent_stop(agent), 0);
     cr_assert_eq(agent_logged(agent, "master state changed", "\"reason\":\"stopping\""), 3u);
-    cr_assert_eq(agent_logged(agent, NULL, "\"level\":\"warn\""), 0u, "%s",
-                 agent_log_line(agent, NULL, "\"level\":\"warn\""));
+    /* On a busy machine the agent may have been late, and that is a warning. */
+    cr_assert_eq(agent_logged(agent, NULL, "\"level\":\"warn\""),
+                 agent_logged(agent, "process was stopped or late", NULL), "%s",
+                 read_whole_file(agent->log));
 }
 
 /* A failure while the agent runs is a warning. */

@@ -62,26 +62,31 @@ Test(slots, as_many_as_there_are_permits_at_whichever_agent)
     cr_assert_str_eq(strrchr(token(next), '.'), strrchr(tokens[1], '.'), "the free one is found");
 }
 
+/* Returns how many slots are taken at this master, as the agent shows it. */
+static json_int_t taken_there(const struct reply *state, size_t master)
+{
+    const json_t *shown = json_array_get(member(state, "masters"), master);
+    return json_integer_value(json_object_get(shown, "taken"));
+}
+
 Test(slots, what_is_shown_of_them)
 {
     struct agent *agent = start(), *other = start_another();
     const struct reply *state = get(agent, "/locks/s/k");
     cr_assert_str_eq(string(state, "state"), "free");
     cr_assert_eq(number(state, "taken"), 0);
-    const char *first = token(acquire(agent, "s/k", "ttl=30s&label=one"));
-    expect(acquire(agent, "s/k", "ttl=30s&label=two"), 201, NULL);
-    cr_assert(eventually(number(get(agent, "/locks/s/k"), "taken") == 2));
-    state = get(agent, "/locks/s/k");
+    const char *first = token(acquire_free(agent, "s/k", "ttl=30s&label=one"));
+    acquire_free(agent, "s/k", "ttl=30s&label=two");
+    cr_assert(eventually(taken_there(state = get(agent, "/locks/s/k"), 0) == 2 &&
+                         number(state, "taken") == 2),
+              "%s", state->body);
     cr_assert_str_eq(string(state, "state"), "free", "a third one may come in");
     cr_assert_eq(number(state, "permits"), 3);
     cr_assert_eq(json_array_size(member(state, "holds")), 2u);
     cr_assert_null(member(state, "hold"));
-    cr_assert_eq(
-        json_integer_value(json_object_get(json_array_get(member(state, "masters"), 0), "taken")),
-        2);
-    expect(acquire(other, "s/k", "ttl=30s"), 201, NULL);
+    acquire_free(other, "s/k", "ttl=30s");
     cr_assert(eventually(!strcmp(string(get(agent, "/locks/s/k"), "state"), "held")));
-    cr_assert_eq(number(get(other, "/locks/s/k"), "taken"), 3);
+    cr_assert(eventually(number(get(other, "/locks/s/k"), "taken") == 3));
     cr_assert_eq(json_array_size(member(get(other, "/locks/s/k"), "holds")), 1u);
 
     const json_t *listed = json_array_get(member(get(agent, "/locks"), "held"), 0);
@@ -170,9 +175,11 @@ Test(slots, sixty_four_of_them)
 {
     struct agent *agent = start(), *other = start_another();
     for (unsigned i = 0; i < 64; i++)
-        expect(acquire(i % 2 == 0 ? agent : other, "wide/k", "ttl=60s"), 201, NULL);
-    expect(acquire(agent, "wide/k", "ttl=60s"), 409, "lock_held");
-    cr_assert_eq(number(get(agent, "/locks/wide/k"), "taken"), 64);
+        acquire_free(i % 2 == 0 ? agent : other, "wide/k", "ttl=60s");
+    const struct reply *refused; /* On a busy machine masters may be late at first: 503. */
+    cr_assert(eventually((refused = acquire(agent, "wide/k", "ttl=60s"))->status != 503));
+    expect(refused, 409, "lock_held");
+    cr_assert(eventually(number(get(agent, "/locks/wide/k"), "taken") == 64));
 }
 
 Test(slots, lockagent_run_tells_the_slot)

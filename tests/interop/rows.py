@@ -10,6 +10,7 @@ from stage import (
     LONG_MS,
     MASTERS,
     REFUSED,
+    RELEASED,
     SHORT_MS,
     SOON_S,
     Stage,
@@ -65,21 +66,27 @@ def refused(client, key):
     see(f"{client.name} is refused", client.lock(f"lock:{key}", LONG_MS) is None)
 
 
+def await_release(stage, key):
+    lock = ("EXISTS", f"lock:{key}")
+    await_sight("no master has the key", lambda: not any(stage.on_masters(*lock)))
+
+
 def it_holds(stage, client):
     granted(client, "its")
     caller = stage.caller()
-    see("the caller is told that it is held", caller.post("its") == 409)
+    see("the caller is told that it is held", caller.decided("POST", "its") == 409)
     see(f"and nobody is named: {caller.answer}", caller.answer["holder"] in (None, ""))
-    status, looked = stage.ask(1, "GET", "/locks/its")
-    see(f"a look shows that it is held: {status} {looked}", looked.get("state") == "held")
+    looker = stage.caller(1)
+    await_sight("a look shows that it is held", lambda: looker.state("its") == "held")
     see("it releases", client.unlock("lock:its"))
 
 
 def agent_holds(stage, client):
     holder = stage.holder("ours")
     refused(client, "ours")
-    see("the holder still has it", holder.put("ours") == 200)
-    see("and releases", holder.delete("ours") == 204)
+    see("the holder still has it", holder.decided("PUT", "ours") == 200)
+    see("and releases", holder.delete("ours") in RELEASED)
+    await_release(stage, "ours")
     granted(client, "ours")
 
 
@@ -93,10 +100,10 @@ def agent_waits(stage, client):
 
 
 def late_release(stage, client):
-    granted(client, "late", LEASE_MS)
+    granted(client, "late", SHORT_MS)
     holder = stage.holder("late")
     see("its release is refused", not client.unlock("lock:late"))
-    see("the agent's caller still has it", holder.put("late") == 200)
+    see("the agent's caller still has it", holder.decided("PUT", "late") == 200)
 
 
 def agents_late_release(stage, client):
@@ -112,7 +119,8 @@ def agents_late_release(stage, client):
 def number(stage, client):
     holder, fence = stage.holder("numbered"), ("ZSCORE", bucket_of("numbered"), "n")
     number_held = str(holder.fence)
-    see("it is released", holder.delete("numbered") == 204)
+    see("it is released", holder.delete("numbered") in RELEASED)
+    await_release(stage, "numbered")
     before = stage.on_masters(*fence)
     see("a number is stored", number_held in before)
     granted(client, "numbered")
@@ -126,10 +134,9 @@ def ticket(stage, client):
     await_sight("the waiter has its ticket", lambda: stage.on_masters(*line) == [1] * stage.used)
     stage.signal("agent1", signal.SIGSTOP)
     try:
-        see("the holder releases", holder.delete("fair/line") in (202, 204))
+        see("the holder releases", holder.delete("fair/line") in RELEASED)
         see("another caller is refused", stage.caller(2).post("fair/line") in REFUSED)
-        key = ("EXISTS", "lock:fair/line")
-        await_sight("nobody has a vote", lambda: not any(stage.on_masters(*key)))
+        await_release(stage, "fair/line")
         granted(client, "fair/line")
     finally:
         stage.signal("agent1", signal.SIGCONT)
@@ -151,7 +158,7 @@ def readers(stage, client):
     before = stage.foreign(0)
     reader = stage.holder("rw/read", mode="read")
     refused(client, "rw/read")
-    see("the reader still reads", reader.put("rw/read") == 200)
+    see("the reader still reads", reader.decided("PUT", "rw/read") == 200)
     granted(client, "rw/its")
     see("a reader is refused", stage.caller().post("rw/its", mode="read") in REFUSED)
     await_sight("a foreign key is counted", lambda: stage.foreign(0) > before)
@@ -178,8 +185,7 @@ def forgotten(stage, client):
     began_ms, holder = 1000 * time.monotonic(), stage.holder("forgotten")
     see("the masters forget", stage.on_masters("FLUSHALL") == ["OK"] * stage.used)
     see("a caller is refused", stage.caller(1).post("forgotten") == 503)
-    key = ("EXISTS", "lock:forgotten")  # its attempt may not be undone yet (R5)
-    await_sight("no master has the key", lambda: not any(stage.on_masters(*key)))
+    await_release(stage, "forgotten")  # its attempt may not be undone yet (R5)
     granted(client, "forgotten")
     held_ms = 1000 * time.monotonic() - began_ms
     see("the caller is valid still", held_ms < holder.answer["valid_for_ms"])

@@ -668,7 +668,8 @@ static struct result info(struct call *call)
     if (!*keyspace->replid)
         return error_of("ERR the server's replication id is not known");
     int length = snprintf(keyspace->scratch, sizeof keyspace->scratch,
-                          "master_replid:%s\r\nmaster_replid2:%s\r\n", keyspace->replid,
+                          "connected_slaves:%u\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n",
+                          keyspace->replicas, keyspace->replid,
                           *keyspace->replid2 ? keyspace->replid2 : zeros);
     return (struct result){.kind = RESULT_BULK, .text = {keyspace->scratch, (size_t)length}};
 }

@@ -364,6 +364,7 @@ void ask_operation(void)
         item->mode = prng_percent(&d.prng, 60) ? MODE_READ : MODE_WRITE;
         item->asked = prng_percent(&d.prng, 50);
         item->numbered = item->asked && prng_percent(&d.prng, 50);
+        item->voted = !item->asked && prng_percent(&d.prng, 50);
         item->unproved = prng_percent(&d.prng, 50);
         item->ticket.mode = prng_percent(&d.prng, 50) ? MODE_READ : MODE_WRITE;
         item->ticket.agent =

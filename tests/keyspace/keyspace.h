@@ -57,9 +57,10 @@ struct keyspace {
     /* The server's replication ids: all that INFO says. "": the first is not known, the second is
      * zeros. FLUSHALL leaves them, and so does a copy. */
     char replid[41], replid2[41];
+    unsigned replicas;  /* Replicas that are connected. */
     struct item *items; /* items of the last answer */
     uint32_t item_room;
-    char scratch[32 * 4];
+    char scratch[32 * 5];
 };
 
 enum item_kind { ITEM_NIL, ITEM_INTEGER, ITEM_BULK };

@@ -116,10 +116,11 @@ static void check_growth(struct world *w, uint8_t index, uint8_t group,
     line->is_full = rounds->waiting > 0 && rounds->in_flight >= rounds->limit;
 }
 
-/* Half of all places, and one in any case. */
-static uint32_t most_guests(const struct core_rounds *rounds)
+/* Half of all places, and one in any case. A limit below its first value counts as that. */
+static uint32_t most_guests(const struct world *w, const struct core_rounds *rounds)
 {
-    return rounds->limit < 2 ? 1 : rounds->limit / 2;
+    uint32_t first = w->options.rounds_first, limit = rounds->limit < first ? first : rounds->limit;
+    return limit < 2 ? 1 : limit / 2;
 }
 
 void line_after_step(struct world *w, uint8_t index, const struct event *event)
@@ -132,7 +133,7 @@ void line_after_step(struct world *w, uint8_t index, const struct event *event)
         agent->lines[g] = after;
         const struct core_rounds *rounds = &core_stats(agent->core)->rounds[g];
         check_growth(w, index, g, rounds);
-        if (rounds->guests > agent->guests[g] && rounds->guests > most_guests(rounds))
+        if (rounds->guests > agent->guests[g] && rounds->guests > most_guests(w, rounds))
             checker_fail(w, "C13 a%u: guest %u begins, and the limit is %u", index, rounds->guests,
                          rounds->limit);
         agent->guests[g] = rounds->guests;
@@ -146,7 +147,7 @@ void line_after_flush(struct world *w, uint8_t index)
         if (rounds->waiting > 0 && rounds->in_flight < rounds->limit)
             checker_fail(w, "C13 a%u: %u keys wait for a place, and %u of %u are taken", index,
                          rounds->waiting, rounds->in_flight, rounds->limit);
-        bool has_room = rounds->waiting == 0 && rounds->guests < most_guests(rounds) &&
+        bool has_room = rounds->waiting == 0 && rounds->guests < most_guests(w, rounds) &&
                         rounds->in_flight + rounds->guests < rounds->limit;
         if (rounds->guests_waiting > 0 && (has_room || rounds->guests == 0))
             checker_fail(w, "C13 a%u: %u guests wait, %u and %u rounds of %u are in flight", index,

@@ -113,6 +113,7 @@ void marking_overhear(struct world *w, const struct flight *flight)
         step(w, agent, &event, SIM_MASTERS, &effects);
     }
     event.kind = GUARD_SEES_GUARDED;
+    event.is_release = flight->message->op == OP_RELEASE;
     for (unsigned i = 0; i < flight->message->count; i++) {
         event.answer.left_ms = flight->verdicts[i].reply.occupant.left_ms;
         if (flight->verdicts[i].reply.vote == VOTE_GUARDED)

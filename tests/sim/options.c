@@ -122,6 +122,7 @@ static void draw_tables(struct options *o, struct prng *prng)
     o->bad_ttls = (uint8_t)maybe(prng, 5);
     o->locks_max = small ? (uint32_t)prng_between(prng, 1, 6) : SIM_LOCKS;
     o->rounds_min = ROUNDS_MIN;
+    o->rounds_first = ROUNDS_FIRST;
     o->rounds_max = LIMIT_ROUNDS;
     o->waiters_max = small ? (uint32_t)prng_between(prng, 1, 3) : SIM_REQUESTS / 2;
     o->turn_us_max = prng_percent(prng, 50)   ? 0

@@ -210,7 +210,8 @@ struct options {
     uint32_t locks_max, waiters_max; /* small, or as many as are ever needed */
     /* length of one iteration of an agent's loop; 0: each event has its own iteration */
     int64_t turn_us_max;
-    uint32_t rounds_min, rounds_max; /* bounds of the limit of rounds in flight (R16) */
+    /* the limit of rounds in flight: its bounds, and its first value (R16) */
+    uint32_t rounds_min, rounds_first, rounds_max;
 
     /* per cent of the waiters that leave, in the healed world of a fair order */
     uint8_t leaves;

@@ -343,6 +343,7 @@ static void configure_core(struct world *w)
                              .requests_max = SIM_REQUESTS + (w->switches.followers ? SIM_KEYS : 0),
                              .waiters_max = o->waiters_max,
                              .rounds_min = o->rounds_min,
+                             .rounds_first = o->rounds_first,
                              .rounds_max = o->rounds_max,
                              .journal = o->journal};
 }
@@ -406,7 +407,7 @@ static void crowd(struct world *w)
     o->callers = SIM_CALLERS;
     o->keys = (uint8_t)prng_between(&own, SIM_KEYS / 2, SIM_KEYS);
     o->think_us_max = 20000;
-    o->rounds_min = 1;
+    o->rounds_min = o->rounds_first = 1;
     o->rounds_max = (uint32_t)prng_between(&own, 1, 3);
 }
 

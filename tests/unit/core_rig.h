@@ -129,6 +129,7 @@ static void prepare(uint8_t masters)
                                       .requests_max = 64,
                                       .waiters_max = 4,
                                       .rounds_min = ROUNDS_MIN,
+                                      .rounds_first = ROUNDS_FIRST,
                                       .rounds_max = LIMIT_ROUNDS,
                                       .seed = 7};
 }

@@ -6,7 +6,7 @@ enum { NODE_TIMEOUT_MS = 50 };
 static void begin_with_rounds(uint32_t rounds_min, uint32_t rounds_max)
 {
     prepare(5);
-    rig.config.rounds_min = rounds_min;
+    rig.config.rounds_min = rig.config.rounds_first = rounds_min;
     rig.config.rounds_max = rounds_max;
     rig.config.locks_max = 64;
     begin();
@@ -180,7 +180,7 @@ Test(admission, r16_who_was_refused_before_is_told_of_the_holder)
 static void begin_with_slow_rounds(void)
 {
     prepare(5);
-    rig.config.rounds_min = rig.config.rounds_max = 1;
+    rig.config.rounds_min = rig.config.rounds_first = rig.config.rounds_max = 1;
     rig.group.node_timeout_ms = 2 * ADMISSION_MS_MAX;
     rig.policy.ttl_ms = rig.config.max_ttl_ms = 10 * ADMISSION_MS_MAX;
     begin();
@@ -227,7 +227,7 @@ Test(admission, d8_draining_answers_those_in_the_line)
 Test(admission, r16_only_rounds_for_a_lock_wait)
 {
     prepare(5);
-    rig.config.rounds_min = rig.config.rounds_max = 1;
+    rig.config.rounds_min = rig.config.rounds_first = rig.config.rounds_max = 1;
     rig.policy.handover_max = 1;
     begin();
     struct token held = hold("held"), left = hold("left"), handed = hold("handed");
@@ -457,6 +457,36 @@ Test(admission, r16_the_limit_is_halved_once_in_a_node_timeout_where_masters_are
     cr_assert_eq(rounds()->limit, 8);
 }
 
+/* R16: "They do not move the limit, so one below 64 counts as 64 for them". */
+Test(admission, r16_a_low_limit_takes_no_place_from_guests)
+{
+    prepare(5);
+    rig.config.rounds_min = 2, rig.config.rounds_first = 8, rig.config.rounds_max = 16;
+    begin();
+    acquire(1, "k1"), at_ms(1), answer_all(0x07, VOTE_TAKEN);
+    for (int64_t i = 0; i < 2; i++) {
+        at_ms(100 * (i + 1)), acquire(1, "k1");
+        at_ms(100 * (i + 1) + 46), answer_all(0x07, VOTE_TAKEN);
+    }
+    cr_assert_eq(rounds()->limit, 2);
+    for (uint32_t i = 10; i < 20; i++)
+        read_key(i, "other");
+    cr_assert_eq(rounds()->guests, 4);
+}
+
+/* R24: a key that another holder has costs two round trips. The masters are not slow for that. */
+Test(admission, r16_two_round_trips_are_not_one_slow_one)
+{
+    begin_with_rounds(2, 16);
+    ask_all();
+    for (int64_t ms = 1; rounds()->limit < 16; ms++)
+        at_ms(ms), answer_all(ALL, VOTE_YES);
+    int64_t sent_ms = rig.now_us / 1000;
+    at_ms(sent_ms + 20), answer_all(0x07, VOTE_BY_SCRIPT);
+    at_ms(sent_ms + 40), answer_all(0x07, VOTE_TAKEN);
+    cr_assert_geq(rounds()->limit, 16);
+}
+
 /* The masters answered requests of other agents meanwhile: too much was asked. */
 Test(admission, r16_what_times_out_of_masters_that_answer_halves_the_limit)
 {
@@ -638,7 +668,7 @@ static void expect_pause(uint32_t places)
 {
     prepare(5);
     rig.policy.form = FORM_SHARED;
-    rig.config.rounds_min = rig.config.rounds_max = places;
+    rig.config.rounds_min = rig.config.rounds_first = rig.config.rounds_max = places;
     begin();
     for (uint32_t i = 1; i <= 4; i++)
         acquire_as(i, "a", .wait_ms = 60000, .mode = MODE_READ);

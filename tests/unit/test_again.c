@@ -383,6 +383,52 @@ static void begin_watched(void)
     expect_send(OP_RENEW, ALL);
 }
 
+/* Begins with a hold that its owner has twice, and that is lost 5 ms before its end. */
+static struct token lose_two_shares(bool bound)
+{
+    struct token token =
+        begin_with((struct event_acquire){.ttl_ms = 10000, .owner = MY_OWNER, .bound = bound});
+    acquire_as(1, "k", .ttl_ms = 10000, .owner = MY_OWNER, .bound = bound);
+    expect_confirmed(1, ANSWER_REENTERED);
+    for (uint8_t m = 0; m < 5; m++)
+        master_is(m, EVENT_MASTER_DOWN, 0);
+    at_ms(9996);
+    for (uint8_t m = 0; m < 5; m++)
+        master_is(m, EVENT_MASTER_UP, 1);
+    rig.count = 0;
+    return token;
+}
+
+static void adopt_back(struct token token)
+{
+    reply_with(OP_ADOPT, ALL, (struct event_reply){.vote = VOTE_YES, .fence = token.fence});
+    expect_answer(3, ANSWER_RENEWED);
+    cr_assert_eq(rig.answer.hold.count, 1);
+    rig.count = 0;
+    release(5, "k", token);
+    expect_send(OP_RELEASE, ALL);
+}
+
+/* R11: a share is given back while the adoption is in flight. */
+Test(ended, r11_a_share_that_is_given_back_meanwhile_is_not_adopted)
+{
+    struct token token = lose_two_shares(/* bound= */ false);
+    renew(3, "k", token);
+    expect_send(OP_ADOPT, ALL);
+    release(4, "k", token);
+    expect_answer(4, ANSWER_LOCK_LOST);
+    adopt_back(token);
+}
+
+/* R11: the streams of both have said `lost`, and give nothing back any more. */
+Test(ended, r11_bound_shares_end_with_the_loss)
+{
+    struct token token = lose_two_shares(/* bound= */ true);
+    renew(3, "k", token);
+    expect_send(OP_ADOPT, ALL);
+    adopt_back(token);
+}
+
 /* A release at another agent leaves no key. */
 Test(ended, d7_gone)
 {

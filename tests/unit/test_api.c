@@ -405,6 +405,26 @@ static void grant_a_long_hold(void)
     stage.answer = a_real_hold("k");
 }
 
+/* D3.6: libmicrohttpd closes a connection whose caller does not read. The caller did not close it,
+ * and may be at work until the validity ends. */
+Test(api, d3_a_bound_stream_that_times_out_is_stuck_and_not_released, .init = stage_play,
+     .fini = stage_close)
+{
+    grant_a_long_hold();
+    for (size_t timed_out = 0; timed_out < 2; timed_out++) {
+        int fd = caller_open(API);
+        caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        cr_assert(until(stage.submitted == timed_out + 1));
+        turn_for(50);
+        stage.stuck = stage.undelivered = 0;
+        struct link *link = list_first(&stage.api->open);
+        stream_closed(CONTAINER_OF(link, struct connection, all), timed_out == 1);
+        cr_assert(stage.stuck == timed_out && stage.undelivered == 1 - timed_out);
+        close(fd);
+        cr_assert(until(list_is_empty(&stage.api->open)));
+    }
+}
+
 /* R11: a thousand callers that do not read may share one hold, and the loop has room for a thousand
  * events. */
 Test(api, a_hold_of_several_stuck_readers_is_lost_once, .init = stage_play, .fini = stage_close)
@@ -458,8 +478,8 @@ Test(api, a_renewal_is_not_written_after_its_validity, .init = stage_play, .fini
     close(fd);
 }
 
-/* D3: the stream ends here first, and the caller is not seen to leave. */
-Test(api, a_bound_stream_that_fails_gives_its_hold_back, .init = stage_play, .fini = stage_close)
+/* D3.6: the stream ends here first, and the caller is not seen to leave. It may be at work. */
+Test(api, d3_a_bound_stream_that_fails_leaves_its_key, .init = stage_play, .fini = stage_close)
 {
     grant_a_long_hold();
     int fd = caller_open(API);
@@ -472,9 +492,9 @@ Test(api, a_bound_stream_that_fails_gives_its_hold_back, .init = stage_play, .fi
     api_notify(stage.api, &(struct effect_trace){.kind = TRACE_RENEWED,
                                                  .lock = stage.answer.lock,
                                                  .valid_until = stage.answer.hold.valid_until});
-    cr_assert(until(stage.undelivered == 1));
+    cr_assert(until(stage.stuck == 1));
     turn_for(50);
-    cr_assert_eq(stage.undelivered, 1);
+    cr_assert(stage.stuck == 1 && stage.undelivered == 0);
     close(fd);
 }
 
@@ -511,6 +531,34 @@ Test(api, a_caller_that_stops_within_a_line_is_stuck, .init = stage_play, .fini 
     api_notify(stage.api, &renewed);
     cr_assert_eq(stage.stuck, 1);
     close(fd);
+}
+
+/* D3.6: the same as libmicrohttpd says it, with a limit of 1 s in place of WRITE_STALL_S. */
+Test(api, d3_a_time_out_of_libmicrohttpd_is_no_release, .init = stage_play, .fini = stage_close)
+{
+    enum { LINES = 5000, TURNS = 10 };
+    grant_a_long_hold();
+    int fd = caller_open(UNIX);
+    caller_say(fd, "POST /locks/k?bind=connection HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.submitted == 1));
+    struct effect_trace renewed = {.kind = TRACE_RENEWED,
+                                   .lock = stage.answer.lock,
+                                   .valid_until = stage.answer.hold.valid_until};
+    struct connection *connection =
+        CONTAINER_OF(list_first(&stage.api->open), struct connection, all);
+    cr_assert(until(connection->stream.parked));
+    for (int lines = 0; connection->stream.parked && lines < LINES; lines++) {
+        api_notify(stage.api, &renewed);
+        for (int i = 0; i < TURNS; i++)
+            turn();
+    }
+    cr_assert_not(connection->stream.parked, "the socket takes no more");
+    MHD_set_connection_option(connection->http, MHD_CONNECTION_OPTION_TIMEOUT, 1);
+    int other = caller_open(UNIX); /* libmicrohttpd looks at its limits when it runs. */
+    caller_say(other, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    cr_assert(until(stage.stuck + stage.undelivered > 0));
+    cr_assert(stage.stuck == 1 && stage.undelivered == 0);
+    close(fd), close(other);
 }
 
 Test(api, a_renewal_that_is_late_is_lost, .init = stage_play, .fini = stage_close)

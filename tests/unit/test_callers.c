@@ -191,6 +191,27 @@ Test(bound, a_renewal_tells_the_new_validity)
     cr_assert_eq(rig.trace.margin_us, 10000000 - 102000 - 4000000);
 }
 
+/* The same by its token or its reference, without a walk over the holds of the key. */
+Test(bound, finding_one_hold)
+{
+    struct hold_view view;
+    struct lock_ref lock;
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000), wrong = token;
+    const struct text key = {"k", 1}, other = {"other", 5};
+    struct instant now = {rig.epoch_us};
+    cr_assert(core_find_hold(rig.core, key, &token, now, &view, &lock));
+    cr_assert(token_same(&view.token, &token) && lock.slot == rig.answer.lock.slot);
+    cr_assert_not(core_find_hold(rig.core, other, &token, now, &view, &lock));
+    cr_assert_not(core_find_hold(rig.core, key, &token, view.valid_until, &view, &lock), "over");
+    wrong.fence++;
+    cr_assert_not(core_find_hold(rig.core, key, &wrong, now, &view, &lock));
+    cr_assert(core_has_hold(rig.core, lock, now));
+    cr_assert_not(core_has_hold(rig.core, lock, view.valid_until));
+    lock.generation++;
+    cr_assert_not(core_has_hold(rig.core, lock, now));
+}
+
 /* Only a valid hold is found, by its key. */
 Test(bound, finding_a_hold)
 {
@@ -917,6 +938,23 @@ Test(lock_delay, r15_a_repair_after_an_adoption_back_stays_within_max_ttl)
     expect_send(OP_RENEW, 0x07);
     expect_send(OP_REPAIR, 0x18);
     cr_assert_leq(rig.sent[OP_REPAIR].ttl_ms, TTL_MS_MAX);
+}
+
+/* R15: the adoption in flight has the delay of the new policy, the record of the loss has not. */
+Test(lock_delay, r15_a_put_that_joins_an_adoption_back_stays_within_max_ttl)
+{
+    struct token token = lose_and_reload(/* max_ttl_ms= */ 60000);
+    struct event event = {.kind = EVENT_RENEW};
+    event.renew = (struct event_renew){
+        .request = 1, .key = text("k"), .token = token, .ttl_ms = 20000, .renew = RENEW_UNSET};
+    step(event);
+    expect_send(OP_ADOPT, ALL);
+    event.renew.request = 2, event.renew.ttl_ms = 60000;
+    step(event);
+    expect_answer(2, ANSWER_BAD_TTL);
+    cr_assert_eq(rig.answer.ttl_ms_max, 20000);
+    reply(OP_ADOPT, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
 }
 
 /* R15: together they stay within max_ttl, which the restart guard counts on. */

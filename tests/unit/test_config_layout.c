@@ -105,12 +105,12 @@ Test(config_layout, r23_the_spread_over_groups_is_part_of_the_layout)
 {
     static const char two[] = ONE ", other: {masters: [redis://d:1]}";
     expect_layout(two, POLICIES("{match: 'a*', group: other}"),
-                  "w2 2 lock:=a*~mutex@other;*~mutex@main" MASTERS);
+                  "w2 2 lock:=a*~mutex@other;*~mutex@main!main" MASTERS);
     /* The quorum is that of the policies which use the group. */
     expect_layout(two, POLICIES("{match: 'a*', group: other}, {match: '*', algorithm: multilock}"),
-                  "w2 3 lock:=a*~mutex@other;*~mutex+multilock@main" MASTERS);
+                  "w2 3 lock:=a*~mutex@other;*~mutex+multilock@main!main" MASTERS);
     expect_layout(two, POLICIES("{match: '*', groups: [other, main]}"),
-                  "w2 2 lock:=mutex@main@other" MASTERS);
+                  "w2 2 lock:=mutex@main@other!main" MASTERS);
     expect_layout(two, POLICIES("{match: 'a*', group: other, prefix: 'o:'}"),
                   "w2 2 lock:=mutex" MASTERS);
 }

@@ -44,6 +44,36 @@ Test(release, r6_pending_at_its_deadline_and_the_debt_is_paid_when_the_master_is
     expect_nothing();
 }
 
+/* R6: a master without a vote has looked for the token. A quorum has deleted it, so nothing more is
+ * wanted there: many releases would be asked for again and again until its guard ends. */
+Test(release, r6_a_guarded_master_is_owed_nothing_after_a_quorum_has_deleted)
+{
+    begin_five();
+    struct token token = hold_as("k", .ttl_ms = 10000);
+    at_ms(10), release(1, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x18, VOTE_GUARDED);
+    reply(OP_RELEASE, 0x03, VOTE_YES);
+    at_ms(1010);
+    expect_answer(1, ANSWER_RELEASE_PENDING);
+    reply(OP_RELEASE, 0x18, VOTE_GUARDED);
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 1); /* Too few have deleted it. */
+    let_time_pass_until(OP_RELEASE, 600);
+    expect_send(OP_RELEASE, 0x1c);
+    reply(OP_RELEASE, 0x1c, VOTE_YES);
+    token = hold_as("l", .ttl_ms = 10000);
+    release(2, "l", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, 0x18, VOTE_GUARDED);
+    reply(OP_RELEASE, 0x07, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    let_time_pass_until(OP_RELEASE, 600);
+    expect_send(OP_RELEASE, 0x18);
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 1);
+    reply(OP_RELEASE, 0x18, VOTE_GUARDED);
+    cr_assert_eq(core_stats(rig.core)->debt[0][4], 0);
+}
+
 Test(release, pending_at_once_where_a_quorum_is_impossible)
 {
     begin_five();

@@ -86,6 +86,29 @@ Test(native, r24_a_key_that_was_refused_goes_by_script_for_a_while)
     }
 }
 
+/* R24: "or if a master that was asked once more did not answer in time". Each attempt would need
+ * two round trips, for which there is no time. */
+Test(native, r24_a_key_whose_second_round_trip_is_late_goes_by_script)
+{
+    begin_five();
+    at_ms(0), acquire(1, "k");
+    expect_acquire(ALL, true);
+    at_ms(30);
+    ask_by_script(ALL);
+    at_ms(50);
+    expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+    rig.count = 0;
+    at_ms(60), acquire(2, "other");
+    expect_acquire(ALL, true);
+    grant(ALL);
+    rig.count = 0;
+    at_ms(61), acquire(3, "k");
+    expect_acquire(ALL, false);
+    at_ms(91);
+    reply(OP_ACQUIRE, ALL, VOTE_TAKEN);
+    expect_answer(3, ANSWER_LOCK_HELD);
+}
+
 /* Only another holder's key is a refusal. */
 Test(native, r24_an_error_or_a_master_without_vote_is_no_refusal)
 {

@@ -612,6 +612,138 @@ Test(owner, r6_an_own_release_that_finds_no_key_confirms_no_delete)
     }
 }
 
+/* R6: masters that had the token for another agent have deleted it for its holder. */
+Test(owner, r6_a_deletion_counts_also_if_another_agent_had_the_hold)
+{
+    begin_five();
+    struct token token = hold("k");
+    at_ms(500), renew(1, "k", token);
+    expect_send(OP_RENEW, ALL);
+    reply(OP_RENEW, REST, VOTE_MOVED), reply(OP_RENEW, QUORUM, VOTE_YES);
+    expect_answer(1, ANSWER_RENEWED);
+    rig.count = 0;
+    release(2, "k", token);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, REST | 0x01, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+}
+
+/* D3.4: another agent has adopted the hold on all masters. The agent's own release is a hand-over,
+ * and masters answer `held` to that for any other value. */
+Test(owner, d3_an_own_hand_over_that_finds_another_value_confirms_no_delete)
+{
+    for (uint8_t masters = 1; masters <= 5; masters += 4) { /* joined, and afterwards */
+        const master_set all = (master_set)((1 << masters) - 1);
+        prepare(masters);
+        rig.policy.handover_max = 5;
+        begin();
+        acquire_as(1, "k", .ttl_ms = 10000, .idempotency = text("secret"));
+        expect_send(OP_ACQUIRE, all);
+        reply(OP_ACQUIRE, all, VOTE_YES);
+        expect_answer(1, ANSWER_GRANTED);
+        struct lock_ref lock = rig.answer.lock;
+        acquire_as(2, "k", .wait_ms = 60000);
+        step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = lock});
+        expect_send(OP_HANDOVER, all);
+        struct event_release event = {
+            .request = 3, .key = text("k"), .idempotency = text("secret")};
+        if (masters > 1)
+            step((struct event){.kind = EVENT_RELEASE, .release = event});
+        reply(OP_HANDOVER, all, VOTE_TAKEN);
+        if (masters > 1) {
+            expect_answer(3, ANSWER_QUORUM_UNAVAILABLE);
+        } else {
+            rig.count = 0;
+            step((struct event){.kind = EVENT_RELEASE, .release = event});
+            expect_send(OP_RELEASE, all);
+            reply(OP_RELEASE, all, VOTE_YES);
+            expect_answer(3, ANSWER_RELEASED);
+        }
+        rig.count = 0;
+    }
+}
+
+/* D3.4, R23: two of four are a half. With one master fewer or more in the list of another agent,
+ * the others may be a quorum there. */
+Test(owner, d3_half_of_the_masters_deny_nothing)
+{
+    static const struct token token = {.random = {1, 2, 3}, .fence = 1699999999000000};
+    for (int i = 0; i < 4; i++) {
+        master_set deny = i < 2 ? 0x03 : 0x07;
+        enum op op = i % 2 == 0 ? OP_RELEASE : OP_ADOPT;
+        prepare(4);
+        begin();
+        if (op == OP_RELEASE)
+            release(1, "k", token);
+        else
+            renew(1, "k", token);
+        expect_send(op, 0x0f);
+        reply(op, deny, VOTE_ABSENT), reply(op, 0x0f & (master_set)~deny, VOTE_UNKNOWN);
+        expect_answer(1, i < 2 ? ANSWER_QUORUM_UNAVAILABLE : ANSWER_NOT_HELD);
+        rig.count = 0;
+    }
+}
+
+/* C4: the masters have run the release, and the connection ended before the reply. So they do not
+ * deny the token when they are asked again. */
+Test(owner, c4_what_this_delete_may_have_deleted_is_no_denial)
+{
+    static const struct token token = {.random = {1, 2, 3}, .fence = 1699999999000000};
+    static const enum vote later[] = {VOTE_ABSENT, VOTE_TAKEN, VOTE_FOREIGN};
+    for (size_t i = 0; i < sizeof(later) / sizeof(later[0]); i++) {
+        begin_five();
+        release(1, "k", token);
+        expect_send(OP_RELEASE, ALL);
+        for (uint8_t m = 0; m < 3; m++) {
+            reply(OP_RELEASE, (master_set)(1u << m), VOTE_UNKNOWN);
+            master_is(m, EVENT_MASTER_DOWN, 0), master_is(m, EVENT_MASTER_UP, 1);
+            at_ms(10 * (m + 1));
+            step((struct event){.kind = EVENT_TIME});
+            expect_send(OP_RELEASE, (master_set)(1u << m));
+            reply(OP_RELEASE, (master_set)(1u << m), later[i]);
+        }
+        reply(OP_RELEASE, REST, VOTE_ABSENT);
+        expect_answer(1, ANSWER_QUORUM_UNAVAILABLE);
+        rig.count = 0;
+    }
+}
+
+/* D3.4: another agent that has adopted the hold may repair it on masters without a vote. A DELETE
+ * by the idempotency key may join this agent's own release, so they do not confirm that either. */
+Test(owner, d3_masters_without_a_vote_do_not_confirm_an_own_release_that_a_delete_joins)
+{
+    for (int i = 0; i < 2; i++) {
+        enum op op = i == 0 ? OP_RELEASE : OP_HANDOVER;
+        prepare(5);
+        rig.policy.handover_max = 5;
+        begin();
+        hold_as("k", .ttl_ms = 10000, .idempotency = text("secret"));
+        struct lock_ref lock = rig.answer.lock;
+        if (i == 1)
+            acquire_as(1, "k", .wait_ms = 60000);
+        step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = lock});
+        expect_send(op, ALL);
+        cr_assert(i == 1 || rig.sent[op].voted);
+        struct event_release event = {
+            .request = 2, .key = text("k"), .idempotency = text("secret")};
+        step((struct event){.kind = EVENT_RELEASE, .release = event});
+        reply(op, QUORUM, VOTE_GUARDED);
+        reply(op, REST, VOTE_YES);
+        expect_answer(2, ANSWER_RELEASE_PENDING);
+        rig.count = 0;
+    }
+}
+
+/* D3.4: without an idempotency key no DELETE joins it, so masters without a vote owe nothing. */
+Test(owner, d3_an_own_release_that_no_delete_can_join_needs_no_vote)
+{
+    begin_named();
+    hold_as("k", .ttl_ms = 10000);
+    step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = rig.answer.lock});
+    expect_send(OP_RELEASE, ALL);
+    cr_assert_not(rig.sent[OP_RELEASE].voted);
+}
+
 /* R9, D3.3: masters store the name of this agent as an adopter. A hand-over that compared its other
  * name would take no key, and none would be released. */
 Test(owner, r9_a_hand_over_of_what_was_adopted_back_compares_the_adopters_name)
@@ -652,6 +784,26 @@ Test(owner, d3_a_delete_after_an_own_release_asks_the_masters)
     cr_assert(rig.sent[OP_RELEASE].asked, "it deletes the token of any agent");
     reply(OP_RELEASE, QUORUM, VOTE_YES);
     expect_answer(2, ANSWER_RELEASED);
+}
+
+/* The second hold by the same idempotency key is the one that a DELETE by it means. */
+Test(owner, d3_a_delete_after_a_new_grant_means_no_older_hold)
+{
+    begin_named();
+    struct event_release event = {.request = 2, .key = text("k"), .idempotency = text("secret")};
+    hold_as("k", .ttl_ms = 10000, .idempotency = text("secret"));
+    step((struct event){.kind = EVENT_UNDELIVERED, .undelivered.lock = rig.answer.lock});
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, QUORUM, VOTE_YES), reply(OP_RELEASE, REST, VOTE_UNKNOWN);
+    rig.count = 0;
+    hold_as("k", .ttl_ms = 10000, .idempotency = text("secret"));
+    step((struct event){.kind = EVENT_RELEASE, .release = event});
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    expect_answer(2, ANSWER_RELEASED);
+    rig.count = 0;
+    step((struct event){.kind = EVENT_RELEASE, .release = event});
+    expect_answer(2, ANSWER_NOT_HELD);
 }
 
 /* The record of an own release must not hide the hold that is adopted back. */

@@ -582,7 +582,7 @@ Test(readers, c4_a_token_of_which_no_master_says_anything_is_not_called_wrong_be
 /* Lets one round be in flight at most, and gives it to another key. */
 static void begin_with_one_place(void)
 {
-    rig.config.rounds_min = rig.config.rounds_max = 1;
+    rig.config.rounds_min = rig.config.rounds_first = rig.config.rounds_max = 1;
     begin();
     acquire(9, "other");
     expect_send(OP_ACQUIRE, ALL);
@@ -600,7 +600,7 @@ Test(readers, r9_a_reader_that_was_refused_asks_again_after_a_pause_whoever_stan
     prepare(5);
     rig.policy.form = FORM_SHARED;
     rig.policy.retry_min_ms = rig.policy.retry_max_ms = 1000;
-    rig.config.rounds_min = rig.config.rounds_max = 1;
+    rig.config.rounds_min = rig.config.rounds_first = rig.config.rounds_max = 1;
     begin();
     ask(1, MODE_READ, 60000);
     ask(2, MODE_READ, 60000);

@@ -102,6 +102,9 @@ Test(errors, misconf_and_noreplicas_and_readonly_refuse)
     assert_refused(OP_RELEASE, item, REDIS_OUTCOME_NOREPLICAS);
     ask(&one, "CONFIG SET min-replicas-to-write 0");
 
+    /* A probe has just come, so the next one is 3 s away: it would take the master down. */
+    ask(&one, "CONFIG RESETSTAT");
+    RUN_UNTIL(strstr(ask(&one, "INFO commandstats"), "cmdstat_ping:"), 5000);
     const char *missing = fail_snapshots();
     assert_refused(OP_ACQUIRE, item_of("other", 1, BIG), REDIS_OUTCOME_MISCONF);
     assert_refused(OP_RENEW, item, REDIS_OUTCOME_MISCONF);

@@ -475,3 +475,22 @@ Test(redis_guard, r5_the_doubtful_client_is_forgotten_only_when_the_kill_was_ans
     relay_stop();
     server_remove(&one);
 }
+
+/* D5.3: the vote has changed while the agent was connected. Found when each DELETE was guarded
+ * until the agent's next question. */
+Test(redis_guard, a_guarded_delete_looks_at_the_marker)
+{
+    enum { TRIES = 50 }; /* Some are on their way before the marker's answer. */
+    begin_guarded(true, false);
+    RUN_UNTIL(view().votes, 5000);
+    struct send_item item = item_of("k", 1, BIG);
+    item.asked = true;
+    exchange(OP_RELEASE, 0, item);
+    ask(&one, "HSET lockagent:marker floor 1900000000 top 1900000000");
+    ask(&one, "SET lockagent:votes =x:y:1");
+    int tries = 0;
+    while (tries <= TRIES && exchange(OP_RELEASE, 0, item).vote == VOTE_GUARDED)
+        tries++;
+    cr_assert(tries >= 1 && tries <= TRIES, "%d were guarded", tries);
+    end(&one);
+}

@@ -179,6 +179,41 @@ Test(redis_owner, what_the_holder_asks_for_is_deleted_whoever_owns_it)
     end(&one);
 }
 
+/* R7: found when a master that had missed the agent's claim called the agent's own hold another
+ * agent's. The other way round, an earlier command of this agent finds no key of the adopter. */
+Test(redis_owner, r7_an_adopter_renews_the_keys_that_it_granted_itself)
+{
+    static const enum op ops[] = {OP_RENEW, OP_RESUME, OP_REPAIR};
+    begin(&one, NULL);
+    for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        struct send_item granted = by_other(item_of("k", 1, BIG)), adopted = granted;
+        adopted.agent |= 1;
+        cr_assert_eq(exchange(OP_ACQUIRE, 0, granted).vote, VOTE_YES);
+        cr_assert_eq(exchange(ops[i], 0, adopted).vote, VOTE_YES, "%s", op_name(ops[i]));
+        expect_stored(A40 ":000000b3:" BIG_TEXT ":me", BIG_TEXT);
+        cr_assert_eq(exchange(ops[i], 0, granted).vote, VOTE_MOVED, "%s", op_name(ops[i]));
+        cr_assert_eq(exchange(OP_RELEASE, 0, granted).vote, VOTE_MOVED);
+        struct send_item third = adopted;
+        third.agent = 0xb5;
+        cr_assert_eq(exchange(ops[i], 0, third).vote, VOTE_MOVED, "%s", op_name(ops[i]));
+        ask(&one, "FLUSHALL");
+    }
+    end(&one);
+}
+
+/* D3.5: a DELETE may join the agent's own release. That deletes its own value alone. */
+Test(redis_owner, a_release_that_a_delete_may_join_deletes_the_agents_own_value)
+{
+    begin_held();
+    struct send_item items[] = {by_other(item_of("k", 1, BIG)), item_of("k", 1, BIG)};
+    items[0].voted = items[1].voted = true;
+    cr_assert_eq(exchange(OP_RELEASE, 0, items[0]).vote, VOTE_MOVED);
+    expect_stored(A40 AGENT BIG_TEXT ":me", BIG_TEXT);
+    cr_assert_eq(exchange(OP_RELEASE, 0, items[1]).vote, VOTE_YES);
+    cr_assert_null(ask(&one, "GET lock:k"));
+    end(&one);
+}
+
 Test(redis_owner, a_hand_over_takes_the_key_from_its_owner_or_as_the_holder_asked)
 {
     begin_held();

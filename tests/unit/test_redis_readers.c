@@ -299,6 +299,36 @@ Test(readers_scripts, r7_a_renewal_beside_a_writer_is_told_of_it)
     end(&one);
 }
 
+/* D9: found when 50 unknown tokens, released on a key of 5,000 readers, kept a master from its work
+ * for a second. The entries are read once a call, and still found by their random part. */
+Test(readers_scripts, d9_a_call_searches_the_entries_once)
+{
+    enum { MISSING = 40 };
+    struct send_item items[MISSING + 3];
+    begin(&one, NULL);
+    cr_assert_eq(reads(1).vote, VOTE_YES);
+    cr_assert_eq(reads(2).vote, VOTE_YES);
+    for (uint8_t i = 0; i < MISSING; i++)
+        items[i] = entry((uint8_t)(10 + i), MODE_READ, BIG);
+    items[MISSING] = items[MISSING + 1] = entry(1, MODE_READ, BIG + 7); /* an unknown number */
+    items[MISSING + 2] = entry(2, MODE_READ, BIG + 7);
+    for (unsigned i = 0; i < MISSING + 3; i++)
+        items[i].asked = true;
+    ask(&one, "CONFIG RESETSTAT");
+    uint32_t slot = rig_send(OP_RELEASE, 1, items, MISSING + 3);
+    RUN_UNTIL(reply_to(slot + MISSING + 2, 0), 3000);
+    for (unsigned i = 0; i < MISSING + 3; i++) {
+        bool is_there = i == MISSING || i == MISSING + 2;
+        cr_assert_eq(reply_to(slot + i, 0)->vote, is_there ? VOTE_YES : VOTE_ABSENT, "%u", i);
+    }
+    const char *calls = strstr(ask(&one, "INFO commandstats"), "cmdstat_zrange:calls=");
+    cr_assert_not_null(calls);
+    long count = strtol(calls + strlen("cmdstat_zrange:calls="), NULL, 10);
+    cr_assert_leq(count, MISSING + 10, "%ld: one an item is for the last entry", count);
+    cr_assert_eq(ask_number(&one, "EXISTS", "lock:k"), 0);
+    end(&one);
+}
+
 /* R19: a read is numbered anew even if another one has raised the stored number already. */
 Test(readers_scripts, r19_each_read_is_given_its_number)
 {

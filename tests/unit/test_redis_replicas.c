@@ -97,6 +97,25 @@ Test(redis_replicas, what_too_few_have_is_no_vote)
     end_replicated();
 }
 
+/* R21: "A message goes before each WAIT." "If the right to it is missing, WAIT's answer counts for
+ * nothing." */
+Test(redis_replicas, r21_a_wait_says_nothing_without_a_write_before_it)
+{
+    begin_replicated(1);
+    cr_assert_eq(exchange(OP_ACQUIRE, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    const char *says = ask(&one, "INFO commandstats");
+    cr_assert_not_null(strstr(says, "cmdstat_publish:calls=1,"), "%s", says);
+    cr_assert_eq(waits(), 1u);
+    ask(&one, "ACL SETUSER default -publish");
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_UNREPLICATED);
+    cr_assert_eq(waits(), 2u);
+    RUN_UNTIL(!is_up(0), 1000);
+    ask(&one, "ACL SETUSER default +publish");
+    RUN_UNTIL(is_up(0), 3000);
+    cr_assert_eq(exchange(OP_RENEW, 0, item_of("k", 1, BIG)).vote, VOTE_YES);
+    end_replicated();
+}
+
 /* R21: a read and a release that come after an unreplicated write are answered unchanged, and are
  * not counted. */
 Test(redis_replicas, r21_only_votes_are_counted_as_unreplicated)

@@ -101,7 +101,8 @@ Test(tokens, a_hand_over_is_guarded_as_an_acquire_is)
 }
 
 /* D3.4: a hand-over is a release as well. As there, a master without a vote says so, and one with a
- * vote does not, also if the agent names none (a closed group, R23). */
+ * vote does not, also if the agent names none (a closed group, R23). A master that follows another
+ * one has that one's vote. */
 Test(tokens, d3_a_hand_over_that_names_no_vote_says_whether_the_master_has_one)
 {
     begin_guarded();
@@ -122,6 +123,11 @@ Test(tokens, d3_a_hand_over_that_names_no_vote_says_whether_the_master_has_one)
         cr_assert_eq(got.vote, votes ? VOTE_TAKEN : VOTE_GUARDED, "%s", vote_name(got.vote));
         cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0");
     }
+    strcpy(rig.redis->guards[0].masters[0].last.vote, "=2");
+    ask(&one, "DEL " TICKETS);
+    ask(&one, "SET lock:k " A40 ":000000a1:7:me PX 60000");
+    struct record got = exchange(OP_HANDOVER, 0, handover(2, 1));
+    cr_assert(got.vote == VOTE_YES && got.pttl_ms > 0, "%s", vote_name(got.vote));
     end(&one);
 }
 
@@ -197,14 +203,26 @@ Test(tokens, d3_a_master_that_may_have_forgotten_tells_a_delete_nothing)
             cr_assert_eq(exchange(OP_REPAIR, 0, known).vote, VOTE_REPAIRED, "%u", format);
             cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_GUARDED, "%u", format);
             cr_assert_str_eq(ask(&one, "EXISTS lock:k"), "0", "it is deleted all the same");
+            /* Another holder has the key. Found with readers, when a PUT was called wrong. */
+            struct send_item other = known;
+            other.token.random[0] ^= 1;
+            cr_assert_eq(exchange(OP_REPAIR, 0, other).vote, VOTE_REPAIRED, "%u", format);
+            cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_GUARDED, "%u", format);
+            other = known; /* The key has another number. */
+            other.token.fence++;
+            ask(&one, "DEL lock:k");
+            cr_assert_eq(exchange(OP_REPAIR, 0, other).vote, VOTE_REPAIRED, "%u", format);
+            cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_GUARDED, "%u", format);
+            ask(&one, "DEL lock:k");
         }
     }
     ask(&one, "SET " VOTE_KEY " =1");
     for (unsigned format = 0; format < 4; format++) {
         struct send_item item = strangers(format, true);
-        cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_ABSENT, "%u", format);
-        /* An adoption and a resumption count only with the vote that the agent knows (R24). */
+        /* All but repairs count only with the vote that the agent knows (D3.4, R24). */
         char *known = rig.redis->guards[0].masters[0].last.vote;
+        strcpy(known, "=1");
+        cr_assert_eq(exchange(OP_RELEASE, 0, item).vote, VOTE_ABSENT, "%u", format);
         strcpy(known, "=2");
         cr_assert_eq(exchange(OP_ADOPT, 0, item).vote, VOTE_GUARDED, "%u", format);
         strcpy(known, "=1");

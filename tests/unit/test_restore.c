@@ -230,6 +230,56 @@ Test(restore, what_was_reported_lost_runs_out)
     cr_assert_eq(core_stats(rig.core)->locks_tracked, 0);
 }
 
+/* D3.5: another agent may have it. */
+Test(restore, d3_a_delete_of_what_runs_out_asks_the_masters)
+{
+    for (int adopted = 0; adopted < 2; adopted++) {
+        begin_with_journal();
+        struct noted_hold hold = a_hold(adopted ? 5 : 2000);
+        hold.adopted = adopted, hold.ended = !adopted;
+        hold.metadata.idempotency = (struct secret){.len = 6, .bytes = "secret"};
+        at_ms(10), restore(hold);
+        expect_nothing();
+        struct event_release event = {
+            .request = 2, .key = text("k"), .idempotency = text("secret")};
+        step((struct event){.kind = EVENT_RELEASE, .release = event});
+        expect_send(OP_RELEASE, ALL);
+        reply_with(OP_RELEASE, 0x07,
+                   (struct event_reply){.vote = VOTE_YES, .fence = hold.token.fence});
+        expect_answer(2, ANSWER_RELEASED);
+        rig.count = 0;
+    }
+}
+
+/* D3.5: also after one more restart within the minute. */
+Test(restore, d3_what_runs_out_and_may_be_asked_for_is_noted_again)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(5);
+    hold.adopted = true;
+    hold.metadata.idempotency = (struct secret){.len = 6, .bytes = "secret"};
+    at_ms(10), restore(hold);
+    at_ms(11);
+    cr_assert(noted()->hold.adopted);
+    cr_assert_eq(noted()->hold.valid_until.us, hold.valid_until.us);
+    at_ms(70000);
+    cr_assert(noted()->forgotten);
+}
+
+/* D8.3: the next hold of the key may be noted in an earlier place. */
+Test(restore, d8_what_is_over_is_released_beside_the_next_hold)
+{
+    begin_with_journal();
+    restore(a_hold(2000));
+    struct noted_hold over = a_hold(5);
+    memset(over.token.random, 8, RANDOM_BYTES);
+    over.ended = over.released = true;
+    rig.count = 0;
+    at_ms(10), restore(over);
+    expect_send(OP_RELEASE, ALL);
+    cr_assert(is_listed("k"));
+}
+
 /* Another agent may have reported a longer validity. */
 Test(restore, what_was_adopted_and_is_over_runs_out)
 {
@@ -451,6 +501,45 @@ Test(restore, d3_a_request_that_is_asked_again_after_a_restart)
     cr_assert(token_same_random(&rig.answer.hold.token, &hold.token));
     acquire_as(2, "k", .ttl_ms = 2000, .idempotency = text("0123456789abcdef"));
     expect_answer(2, ANSWER_IDEMPOTENCY_MISMATCH);
+}
+
+/* D3.5: "had the lock and lost it". Another agent may have the hold, so a new request of a
+ * semaphore would get a second slot. */
+Test(restore, d3_a_request_whose_hold_is_over_has_lost_it)
+{
+    begin_with_journal();
+    granted((struct event_acquire){.ttl_ms = 3000, .idempotency = text("0123456789abcdef")});
+    uint64_t asked = noted()->hold.metadata.asked;
+    for (int ended = 0; ended < 2; ended++) {
+        begin_with_journal();
+        struct noted_hold hold = a_hold(ended ? 2000 : 5);
+        hold.ended = ended;
+        hold.metadata.asked = asked;
+        secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
+        at_ms(10), restore(hold);
+        acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
+        expect_answer(1, ANSWER_LOCK_LOST);
+        cr_assert_eq(rig.answer.reason, REASON_EXPIRED);
+        acquire_as(2, "k", .ttl_ms = 2000, .idempotency = text("0123456789abcdef"));
+        expect_answer(2, ANSWER_IDEMPOTENCY_MISMATCH);
+    }
+}
+
+/* D3.5: "failed, or its caller was gone". The agent had ended the hold because its answer did not
+ * arrive. */
+Test(restore, d3_a_request_whose_answer_did_not_arrive_is_a_new_one)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(5);
+    hold.ended = true, hold.delivered = false;
+    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
+    at_ms(10), restore(hold);
+    expect_send(OP_RELEASE, ALL);
+    reply(OP_RELEASE, ALL, VOTE_YES);
+    acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
+    expect_send(OP_ACQUIRE, ALL);
+    reply(OP_ACQUIRE, ALL, VOTE_YES);
+    expect_answer(1, ANSWER_GRANTED);
 }
 
 /* The connection that it was bound to is gone; its caller may live, and has its validity. */

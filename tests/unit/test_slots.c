@@ -455,7 +455,7 @@ Test(slots, r20_who_does_not_wait_is_asked_for_at_once_also_where_a_retry_is_pla
     rig.policy.form = FORM_SLOTS;
     rig.policy.permits = 3;
     rig.group.node_timeout_ms = 500;
-    rig.config.rounds_min = rig.config.rounds_max = 1;
+    rig.config.rounds_min = rig.config.rounds_first = rig.config.rounds_max = 1;
     begin();
     acquire_as(1, "k", .wait_ms = 10000);
     refuse(/* taken= */ 7, 5000);
@@ -500,7 +500,7 @@ Test(slots, r20_who_is_handed_a_slot_no_more_stands_in_line_for_another)
     rig.policy.form = FORM_SLOTS;
     rig.policy.permits = 2;
     rig.policy.handover_max = 4;
-    rig.config.rounds_min = rig.config.rounds_max = 1;
+    rig.config.rounds_min = rig.config.rounds_first = rig.config.rounds_max = 1;
     begin();
     acquire(1, "k");
     struct token token = grant(1);

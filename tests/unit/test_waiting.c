@@ -179,7 +179,7 @@ Test(wait, attempts_that_are_due_together_wait_for_random_bytes)
     char name[16];
     prepare(5);
     rig.config.locks_max = rig.config.requests_max = rig.config.waiters_max = MANY;
-    rig.config.rounds_min = LIMIT_ROUNDS;
+    rig.config.rounds_min = rig.config.rounds_first = LIMIT_ROUNDS;
     begin();
     for (uint32_t i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "k%u", i);
