@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 
+import run
+
 TTL_MS = 2500
 TOKEN = "0123456789abcdef0123456789abcdef01234567.7"
 PHASE_S = 3.0
@@ -152,7 +154,20 @@ def lost(figures, word):
     return sum(word in line for line in figures["lost"])
 
 
+def check_slowness():
+    """A slow machine has more time, and no machine has less."""
+    outcome = run.Outcome()
+    outcome.figures = {"livez_p99": 90.0, "put_p99": 90.0}
+    assert not run.is_in_time(outcome), "90 ms of /livez are in time"
+    outcome.slowness = 2.0
+    assert run.is_in_time(outcome), "90 ms on a slow machine are not in time"
+    outcome.figures["put_p99"] = 210.0
+    assert not run.is_in_time(outcome), "210 ms of PUT are in time"
+    assert run.slowness() >= 1.0
+
+
 def main():
+    check_slowness()
     build = pathlib.Path(sys.argv[1]).resolve()
     agents = Agent, Denies, Adopts, Refuses, Loses, Silent, Late, HangsUp
     with concurrent.futures.ThreadPoolExecutor(len(agents)) as threads:
