@@ -8,6 +8,7 @@ from world import Flood, Strangers, request, wait_for
 LONG_KEYS = 1000
 READERS = 1000
 FOLLOWED = 1000
+CROWDED = 200
 # A token that no agent has given.
 UNKNOWN = "Lock-Token: 0123456789abcdef0123456789abcdef01234567.1795325692239525"
 
@@ -224,6 +225,16 @@ strangers(
     least=0,
     more=True,
 )
+
+
+@row("a crowd at three agents", agents=3)
+def crowd_at_three_agents(world):
+    """Together they could have more rounds in flight than the masters answer in a node_timeout."""
+    with contextlib.ExitStack() as crowd:
+        for port in world.agent_ports * 5:
+            waiting = pair("crowd/{n}", "ttl=5s&wait=60s")
+            crowd.enter_context(Strangers(world, CROWDED, *waiting, port=port))
+        yield
 
 
 # ---- kinds of locks

@@ -83,22 +83,24 @@ class Lines:
 class World:
     """`tls`: the agent reaches its masters over TLS. `hostile`: the kind of flood that takes the
     place of the last master. `late`: how many masters are behind a proxy that can delay them.
+    `agents`: how many use the masters. The holders are at the first one, which is `agent`.
     """
 
-    def __init__(self, build, tls=False, hostile=None, late=0, policies=""):
+    def __init__(self, build, tls=False, hostile=None, late=0, policies="", agents=1):
         self.build = pathlib.Path(build).resolve()
         self.program = self.build / "lockagent"
         self.tls, self.hostile, self.late = tls or bool(hostile), hostile, late
-        self.policies = policies
+        self.policies, self.agents = policies, agents
         self.masters, self.others, self.reports, self.tools = [], [], [], 0
         self.used = set()
         self.ports, self.agent, self.holders, self.proxy = [], None, None, None
+        self.agent_ports = []
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="lockagent-load."))
         try:
             self.start_masters()
-            self.start_agent()
+            self.start_agents()
         except BaseException:
             self.__exit__()
             raise
@@ -158,23 +160,29 @@ class World:
         if answer != "ok":
             raise Failure(f"the proxy says {answer}")
 
-    def start_agent(self):
+    def start_agents(self):
+        for i in reversed(range(self.agents)):
+            self.start_agent(f"agent-{i}")
+            self.agent_ports.insert(0, self.port)
+
+    def start_agent(self, name):
         self.port, self.admin_port = self.new_port(), self.new_port()
         listen = [f"127.0.0.1:{self.port}"] + [f"'[::1]:{self.port}'"] * has_ipv6()
         scheme, tls = "redis", ""
         if self.tls:
             scheme, tls = "rediss", f", tls: {{ca_file: {self.folder / 'master.pem'}}}"
         urls = ", ".join(f"{scheme}://127.0.0.1:{port}" for port in self.ports)
-        config = self.folder / "agent.yaml"
+        config = self.folder / f"{name}.yaml"
         config.write_text(
             f"listen: [{', '.join(listen)}]\n"
             f"admin: {{listen: 127.0.0.1:{self.admin_port}}}\n"
             f"redis: {{groups: {{main: {{masters: [{urls}], durable: true{tls}}}}}}}\n"
             f"{self.policies}log: {{format: text}}\n"
         )
-        self.agent = Process(self.folder / "agent.log", self.program, "--config", config)
+        self.log = self.folder / f"{name}.log"
+        self.agent = Process(self.log, self.program, "--config", config)
         self.others.append(self.agent)
-        wait_for("the agent sees its masters", self.agent_sees_masters)
+        wait_for(f"{name} sees its masters", self.agent_sees_masters)
 
     def agent_sees_masters(self):
         if not self.agent.lives():
@@ -197,7 +205,7 @@ class World:
         )
 
     def agent_log(self):
-        return (self.folder / "agent.log").read_text(errors="replace")
+        return self.log.read_text(errors="replace")
 
     def peak_mib(self):
         for line in pathlib.Path(f"/proc/{self.agent.pid}/status").read_text().splitlines():
