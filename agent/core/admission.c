@@ -268,7 +268,7 @@ void admission_decided(struct core *core, const struct lock *lock)
     bool is_answered = round_verdict(round) == VERDICT_WON || round_lost_to_holder(round);
     if (!is_answered && is_outage(group, round))
         return;
-    if (is_answered && round->scripted != 0)
+    if (is_answered && (round->scripted & (round->yes | round->no)) != 0)
         took_us /= 2; /* Two round trips (R24). */
     if (admission->quickest_us > took_us)
         admission->quickest_us = took_us;

@@ -176,7 +176,7 @@ void run_child_bury_others(struct run_child *child)
         if (is_keeper && about.si_code == CLD_EXITED) /* It has killed the group. */
             run_keeper_dismiss(&child->keeper);
         else if (is_keeper && !run_keeper_replace(&child->keeper, child->pid))
-            run_say(NULL, "no keeper can be started: the command is killed");
+            run_say(NULL, "no keeper lives: the command is killed");
         else if (!is_keeper)
             reap(about.si_pid);
         if (is_keeper)

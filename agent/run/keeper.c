@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+enum { REPLACED_MAX = 16 }; /* Keepers of one command that are replaced. */
+
 /* ---- in the keeper ---- */
 
 /* Sets the timer. CLOCK_BOOTTIME goes on in a suspend: the timer is over at the first instant after
@@ -115,8 +117,10 @@ void run_keeper_dismiss(struct run_keeper *keeper)
 bool run_keeper_replace(struct run_keeper *keeper, pid_t group)
 {
     struct instant deadline = keeper->deadline;
+    unsigned replaced = keeper->replaced + 1;
     run_keeper_dismiss(keeper);
-    bool starts = run_keeper_start(keeper, group, deadline);
+    bool starts = replaced <= REPLACED_MAX && run_keeper_start(keeper, group, deadline);
+    keeper->replaced = replaced;
     if (!starts)
         kill(-group, SIGKILL);
     return starts;

@@ -13,6 +13,7 @@ struct run_keeper {
     pid_t pid; /* 0: there is none */
     int pipe;
     struct instant deadline; /* The deadline that was set last. */
+    unsigned replaced;       /* How many keepers of this command have died. */
 };
 
 /* Starts a keeper of the process group, with its first deadline. Returns false with errno set. The
@@ -24,7 +25,8 @@ bool run_keeper_start(struct run_keeper *keeper, pid_t group, struct instant dea
 void run_keeper_set(struct run_keeper *keeper, struct instant deadline);
 
 /* Starts another keeper in place of one that was killed, with its deadline. If none can be started,
- * kills the group at once, and returns false. */
+ * or if keepers of this group are killed again and again, kills the group at once, and returns
+ * false. */
 bool run_keeper_replace(struct run_keeper *keeper, pid_t group);
 
 /* Ends the keeper without a kill, and waits for it. The group has ended, and its number may soon

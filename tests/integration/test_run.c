@@ -385,6 +385,24 @@ Test(run, a_keeper_that_dies_is_replaced)
     expect_code(end(&running), 75, "");
 }
 
+/* Something may kill each of them at once. `run` must not start them without end. */
+Test(run, a_command_whose_keepers_keep_dying_is_killed)
+{
+    const struct running running =
+        start("-t", "5s", "k", "--", "sh", "-c", "echo $$; exec sleep 300");
+    cr_assert(eventually(has_said(&running, "\n")));
+    const pid_t command = atoi(read_whole_file(running.out));
+    pid_t now = 0;
+    for (int died = 0; died < 17; died++) {
+        pid_t last = now;
+        cr_assert(eventually((now = keeper_of(running.pid)) != 0 && now != last), "%d", died);
+        cr_assert(is_alive(command));
+        kill(now, SIGKILL);
+    }
+    cr_assert(eventually(!is_alive(command)));
+    expect_code(end(&running), 137, "no keeper lives");
+}
+
 /* A keeper that has killed the group is not replaced. A process that the kernel does not end at
  * once is held here by a tracer. Found when each keeper in turn saw a deadline that had passed. */
 Test(run, a_keeper_that_has_done_its_work_is_not_replaced)

@@ -487,6 +487,24 @@ Test(admission, r16_two_round_trips_are_not_one_slow_one)
     cr_assert_geq(rounds()->limit, 16);
 }
 
+/* R16: a master whose second reply is not there did not decide. */
+Test(admission, r16_who_did_not_decide_makes_no_second_round_trip)
+{
+    prepare(5);
+    rig.config.rounds_min = 1, rig.config.rounds_first = 8;
+    begin();
+    for (int64_t i = 0; i < 2; i++) {
+        at_ms(100 * i), acquire(1, "k1");
+        struct send_item item = expect_round_of("k1");
+        if (i == 0)
+            answer_round(item, 0x08, VOTE_BY_SCRIPT);
+        at_ms(100 * i + 40), answer_round(item, 0x07, VOTE_TAKEN);
+        expect_answer(1, ANSWER_LOCK_HELD);
+        cr_assert_eq(rounds()->limit, 8, "after decision %lld", (long long)i);
+        rig.count = 0;
+    }
+}
+
 /* The masters answered requests of other agents meanwhile: too much was asked. */
 Test(admission, r16_what_times_out_of_masters_that_answer_halves_the_limit)
 {

@@ -525,6 +525,23 @@ Test(restore, d3_a_request_whose_hold_is_over_has_lost_it)
     }
 }
 
+/* D3.5: also if the agent is started once more within the minute. */
+Test(restore, d3_a_request_whose_hold_is_over_has_lost_it_after_one_more_restart)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(5);
+    hold.delivered = false;
+    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
+    at_ms(10), restore(hold);
+    struct noted_hold again = noted()->hold;
+    cr_assert(again.ended && !again.released);
+    again.key = text("k");
+    begin_with_journal();
+    at_ms(20), restore(again);
+    acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_IDEMPOTENCY_MISMATCH); /* It is known. */
+}
+
 /* D3.5: "failed, or its caller was gone". The agent had ended the hold because its answer did not
  * arrive. */
 Test(restore, d3_a_request_whose_answer_did_not_arrive_is_a_new_one)
@@ -610,6 +627,7 @@ Test(restore, d8_a_hold_that_was_delivered_is_renewed_after_a_second_restart_as_
 {
     begin_with_journal();
     restore(a_hold(2000));
+    at_ms(11);
     struct noted_hold again = noted()->hold;
     cr_assert(again.delivered);
     again.key = text("k"); /* its bytes were the core's */
