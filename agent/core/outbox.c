@@ -464,7 +464,8 @@ void outbox_hold(struct core *core, struct lock *lock)
 {
     CORE_ASSERT(lock->state >= LOCK_HELD);
     bool is_over = lock->state == LOCK_RELEASING || lock->state == LOCK_ENDED,
-         given_back = is_over && (lock->given_back || MUTANT(END_GIVES_BACK));
+         given_back = is_over && (lock->given_back || MUTANT(END_GIVES_BACK)),
+         runs_out = is_over && !given_back && lock->pending->was_lost;
     if (!core->journal)
         return;
     lock->noted = true;
@@ -478,8 +479,8 @@ void outbox_hold(struct core *core, struct lock *lock)
                  .adopted = lock->adopted && !given_back,
                  .delivered = lock->delivered,
                  .acquired_at = lock->acquired_at,
-                 .valid_until =
-                     is_over ? instant_min(lock->valid_until, core->now) : lock->valid_until,
+                 .valid_until = is_over && !runs_out ? instant_min(lock->valid_until, core->now)
+                                                     : lock->valid_until,
                  .max_hold_until = lock->max_hold_until,
                  .lease_until = lock->lease_until,
                  .terms = lock->terms,

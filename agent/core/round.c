@@ -71,6 +71,7 @@ void round_vote(struct round *round, uint8_t master, enum vote vote)
     CORE_ASSERT(set_has(round->asked, master));
     if (!set_has(round_pending(round), master))
         return;
+    round->held &= (master_set)~set_of(master);
     switch (side_of(round->op, vote)) {
     case SIDE_YES:
         round->yes |= set_of(master);
@@ -106,6 +107,7 @@ enum taken round_take(struct round *round, const struct event_reply *reply)
     if (reply->vote == VOTE_BY_SCRIPT) {
         bool is_first = (round_pending(round) & ~round->scripted & from) != 0;
         round->scripted |= from;
+        round->held |= reply->is_unset && is_first ? from : 0;
         return is_first ? TAKEN_RERUN : TAKEN_STALE;
     }
     round_vote(round, reply->master, reply->vote);
@@ -121,6 +123,7 @@ void round_reopen(struct round *round, master_set masters)
     round->guarded &= (master_set)~masters;
     round->unreplicated &= (master_set)~masters;
     round->rerun &= (master_set)~masters;
+    round->held &= (master_set)~masters;
     round->otherwise &= (master_set)~masters;
 }
 
@@ -149,7 +152,7 @@ struct tally round_tally(const struct round *round)
 {
     struct tally tally = {
         .granted = set_size(round->yes),
-        .taken = set_size(round->no),
+        .taken = set_size(round->no | (round->failed & round->held)),
         .total = round->total,
         .quorum = round->quorum,
         .guarded = set_size(round->guarded),
@@ -165,7 +168,8 @@ struct tally round_tally(const struct round *round)
 bool round_lost_to_holder(const struct round *round)
 {
     master_set absent = set_first(round->total) & (master_set)~round->asked;
-    return round->total - set_size(round->failed | absent) >= round->quorum;
+    master_set failed = round->failed & (master_set)~round->held;
+    return round->total - set_size(failed | absent) >= round->quorum;
 }
 
 static master_set denials(const struct round *round)

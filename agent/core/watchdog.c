@@ -75,6 +75,7 @@ static void say_hold_lost(struct core *core, struct lock *lock, enum reason reas
     CORE_ASSERT(reason != REASON_NONE);
     lock->reason = reason;
     lock->renewing = lock->claiming = false;
+    lock->delivered = true; /* A repeat of its request is no new one (D3.5). */
     lock_set_state(core, lock, LOCK_LOST);
     outbox_trace(
         core,
@@ -620,7 +621,7 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     if (runs_out) {
         lock->pending->may_live = true;
         lock->pending->was_lost = was_lost;
-        if (over) /* Otherwise it is not noted again: the end of its validity would be lost. */
+        if (over || was_lost) /* Otherwise the end of its validity would be lost. */
             outbox_hold(core, lock);
         debt_begun(core, lock, /* except= */ lock->written);
     } else if (over) {

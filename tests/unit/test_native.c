@@ -179,6 +179,31 @@ Test(native, r24_the_script_is_told_that_the_key_was_set)
     cr_assert_not(rig.sent[OP_ACQUIRE].was_set);
 }
 
+/* D3.7: a master that has found another key has refused for its holder, although its script does
+ * not reply in time. Other masters count by their replies. */
+Test(native, r24_a_held_lock_is_held_also_where_two_round_trips_take_too_long)
+{
+    for (uint8_t silent = 5; silent >= 2; silent--) {
+        begin_five();
+        acquire(1, "k");
+        expect_acquire(ALL, true);
+        struct send_item native = rig.sent[OP_ACQUIRE];
+        at_ms(30);
+        for (uint8_t m = 0; m < 5; m++) {
+            rig.sent[OP_ACQUIRE] = native;
+            struct event_reply found = {.vote = VOTE_BY_SCRIPT, .is_unset = true};
+            reply_with(OP_ACQUIRE, (master_set)(1u << m), found);
+        }
+        at_ms(40), reply(OP_ACQUIRE, (master_set)(0x1fu << silent & 0x1f), VOTE_GUARDED);
+        at_ms(51);
+        bool is_held = silent >= 3;
+        expect_answer(1, is_held ? ANSWER_LOCK_HELD : ANSWER_QUORUM_UNAVAILABLE);
+        if (is_held)
+            cr_assert_eq(rig.answer.tally.taken, silent);
+        rig.count = 0;
+    }
+}
+
 /* R6: the script finds the attempt's own key and leaves it, so its reply does not prove that no key
  * is there. Only another holder's key does. */
 Test(native, r24_after_native_commands_the_script_does_not_prove_that_no_key_is_there)

@@ -542,6 +542,42 @@ Test(restore, d3_a_request_whose_hold_is_over_has_lost_it_after_one_more_restart
     expect_answer(1, ANSWER_IDEMPOTENCY_MISMATCH); /* It is known. */
 }
 
+/* D3.5: a hold that goes on may be lost then. The journal does not say that a plain lease was
+ * delivered, but a hold that is lost is no failure. */
+Test(restore, d3_a_request_whose_hold_was_lost_after_a_restart_has_lost_it)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(2000);
+    hold.terms.renew = RENEW_CALLER, hold.delivered = false;
+    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
+    restore(hold);
+    at_ms(2001);
+    struct noted_hold again = noted()->hold;
+    cr_assert(again.ended && !again.released);
+    again.key = text("k");
+    begin_with_journal();
+    at_ms(2002), restore(again);
+    acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
+    expect_answer(1, ANSWER_IDEMPOTENCY_MISMATCH); /* It is known. */
+}
+
+/* D3.5: a hold that was lost and is still valid, as after SIGTERM. Its validity stays noted, so
+ * that no process releases its keys inside it. */
+Test(restore, d3_what_was_reported_lost_is_noted_again)
+{
+    begin_with_journal();
+    struct noted_hold hold = a_hold(2000);
+    hold.ended = true;
+    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
+    restore(hold), at_ms(10);
+    struct noted_hold again = noted()->hold;
+    cr_assert(again.ended && !again.released && again.delivered);
+    cr_assert_eq(again.valid_until.us, hold.valid_until.us);
+    expect_nothing();
+    at_ms(70000);
+    cr_assert(noted()->forgotten);
+}
+
 /* D3.5: "failed, or its caller was gone". The agent had ended the hold because its answer did not
  * arrive. */
 Test(restore, d3_a_request_whose_answer_did_not_arrive_is_a_new_one)
