@@ -630,7 +630,7 @@ void attempt_timer(struct core *core, struct lock *lock)
         timers_set(&core->timers, timer_of_lock(lock), instant_after_us(core->now, HEARING_US));
         return;
     }
-    if ((lock->round.scripted & round_pending(&lock->round)) != 0)
+    if ((lock->round.scripted & round_pending(&lock->round)) != 0 && !MUTANT(LATE_SCRIPT_UNMARKED))
         outbox_refused(core, lock->key); /* Two round trips take too long (R24). */
     round_close(&lock->round);
     decide_attempt(core, lock);

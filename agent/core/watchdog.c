@@ -608,7 +608,8 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     /* Another agent may have it, and its holder may give it back by its idempotency key (D3.5). */
     bool is_remembered = noted->metadata.idempotency.len > 0 && !noted->released;
     /* A hold that was ended before its answer was written has failed for its caller. */
-    bool was_lost = is_remembered && (noted->delivered || !noted->ended);
+    bool was_lost =
+        is_remembered && (noted->delivered || !noted->ended) && !MUTANT(RESTORE_FORGETS_LOSS);
     if (known || (runs_out && !is_remembered) || !is_of_kind)
         return;
     struct lock *lock =

@@ -638,7 +638,8 @@ static struct result time_now(struct call *call)
 
 static struct result publish(struct call *call)
 {
-    const struct keyspace *keyspace = call->keyspace;
+    struct keyspace *keyspace = call->keyspace;
+    keyspace->sent++;
     return integer_of(keyspace->publish == NULL
                           ? 0
                           : keyspace->publish(keyspace->owner, call->args[1], call->args[2]));
@@ -677,6 +678,7 @@ static struct result info(struct call *call)
 static struct result flushall(struct call *call)
 {
     keyspace_clear(call->keyspace);
+    call->keyspace->sent++;
     return OK;
 }
 

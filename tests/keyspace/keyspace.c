@@ -68,6 +68,7 @@ static bool same(const struct string *string, struct bytes bytes)
 void entry_remove(struct keyspace *keyspace, struct entry *entry)
 {
     struct entry removed = *entry;
+    keyspace->sent++;
     *entry = keyspace->entries[--keyspace->count];
     keyspace->entries[keyspace->count] = removed;
 }
@@ -98,6 +99,7 @@ const struct entry *keyspace_find(struct keyspace *keyspace, struct bytes name)
 void entry_touch(struct keyspace *keyspace, struct entry *entry)
 {
     entry->version = ++keyspace->writes;
+    keyspace->sent++;
 }
 
 struct entry *entry_make(struct keyspace *keyspace, struct bytes name, enum value_type type)

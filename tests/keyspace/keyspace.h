@@ -45,6 +45,7 @@ struct keyspace {
     struct entry *entries;
     uint32_t count, room;
     uint64_t writes;
+    uint64_t sent;  /* changes and messages, which a server sends to its replicas (R21) */
     int64_t now_us; /* the clock: set before each command */
     enum refusal refusal;
     bool is_shared;               /* Several clocks read it, and none writes: expired keys stay. */

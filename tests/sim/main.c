@@ -467,7 +467,7 @@ static int usage(void)
         "           --draw-more                one draw more from streams that no agent sees: the "
         "timeline stays\n"
         "rules that others than the core keep, broken:\n"
-        "           --answers-unchecked  --register-accepts-all\n"
+        "           --answers-unchecked  --register-accepts-all  --waits-without-message\n"
         "           --replace FILE TEXT BY     in the scripts: FILE is the name of one of "
         "agent/redis/*.lua\n",
         stderr);
@@ -502,6 +502,7 @@ static bool turn_switch(const char *name)
         {"--draw-more", &switches->draws_more},
         {"--answers-unchecked", &switches->answers_unchecked},
         {"--register-accepts-all", &switches->register_accepts_all},
+        {"--waits-without-message", &switches->waits_without_message},
         {"--expect-violation", &expects_violation},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {

@@ -111,7 +111,10 @@ static uint32_t subscribers(void *owner, struct bytes channel)
 
 static uint32_t publish(void *owner, struct bytes channel, struct bytes message)
 {
+    static const char replicas[] = REPLICAS_CHANNEL;
     const struct master *master = owner;
+    if (channel.len == sizeof replicas - 1 && memcmp(channel.at, replicas, channel.len) == 0)
+        return 0; /* nobody is subscribed (R21) */
     return channel_publish(master->world, master->index, name_of_channel(channel), message);
 }
 

@@ -1,5 +1,5 @@
 /* Functions that the files of a master share: master.c, holders.c, master_java.c, master_numbers.c,
- * master_unlock.c. */
+ * master_unlock.c, replica.c. */
 #ifndef LOCKAGENT_SIM_MASTER_H
 #define LOCKAGENT_SIM_MASTER_H
 

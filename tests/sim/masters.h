@@ -104,6 +104,7 @@ struct connection {
      * came after this WAIT. */
     struct replicas replicas;
     struct flight *kept, *waiting, *blocked;
+    uint64_t offset; /* the master's offset after the last write of this connection (R21) */
 };
 
 /* ---- masters --------------------------------------------------------------------------------- */
@@ -156,7 +157,7 @@ struct master {
         struct master_key keys[SIM_NAMES];
     } snapshot;
     struct flight *parked, **parked_end;
-    uint64_t offset;   /* commands that the master has run; its replicas follow this number */
+    uint64_t offset;   /* writes that the master has run; its replicas follow this number */
     int64_t epoch_at;  /* when it began another epoch last; 0: never */
     int64_t forgot_at; /* when it forgot its keys last, or may have; 0: never */
 };
@@ -351,6 +352,12 @@ int64_t master_next_end_ms(struct world *w, uint8_t master, uint8_t name);
 void replica_reset(struct world *w);
 /* Plans the replication after the master has run a command. */
 void replica_follow(struct world *w);
+/* Notes what a command of the connection wrote. connection: NULL: it has ended. sent: keyspace.sent
+ * before the command. From Redis 7.2 on, WAIT looks at the writes up to the last one of its own
+ * connection. */
+void replica_note_writes(struct world *w, struct connection *connection, uint64_t sent);
+/* Runs the message that goes before a WAIT of the connection. */
+void replica_message(struct world *w, struct connection *connection);
 void replica_arrive(struct world *w, uint8_t replica);
 /* Returns how many replicas have the master's data of that offset. */
 unsigned replica_count(const struct world *w, uint64_t offset);

@@ -207,8 +207,10 @@ void network_turn(struct world *w, uint8_t agent)
 
 static void begin_waiting(struct world *w, struct flight *flight)
 {
+    if (!w->switches.waits_without_message)
+        replica_message(w, connection_of(w, flight));
     flight->executed = true;
-    flight->wait.offset = w->masters[flight->master].offset;
+    flight->wait.offset = connection_of(w, flight)->offset;
     connection_of(w, flight)->waiting = flight;
     world_plan_in(w, 1000 * (int64_t)flight->wait.timeout_ms,
                   (struct happening){.kind = HAPPEN_WAITED, .what = flight});
@@ -271,10 +273,14 @@ static void execute(struct world *w, struct flight *flight)
     bool refused = prng_in_10000(link_of(w, flight), w->options.refused),
          not_run = prng_in_10000(link_of(w, flight), w->options.not_run);
     enum mishap mishap = refused ? MISHAP_REFUSED : not_run ? MISHAP_NOT_RUN : MISHAP_NONE;
+    struct connection *connection =
+        flight_is_connected(w, flight) ? connection_of(w, flight) : NULL;
+    uint64_t sent = w->masters[flight->master].keyspace->sent;
     if (flight->marking != NULL)
         marking_run(w, flight, mishap);
     else
         flight_execute(w, flight, mishap);
+    replica_note_writes(w, connection, sent);
     replica_follow(w);
 }
 
@@ -464,6 +470,7 @@ static struct flight *cut_off(struct world *w, uint8_t agent, uint8_t master)
     }
     connection->up = connection->checking = false;
     connection->arrival_last = connection->reply_last = 0;
+    connection->offset = 0;
     connection->generation++;
     memset(connection->subscribed, 0, sizeof connection->subscribed);
     return flights;
@@ -525,7 +532,9 @@ void network_connect(struct world *w, uint8_t agent, uint8_t index, uint32_t gen
     connection->master_boot = master->boot;
     replicas_begin(&connection->replicas, w->options.ack, w->options.replicas_timeout_ms);
     if (w->switches.forgetful) {
+        uint64_t sent = master->keyspace->sent;
         marking_greet(w, agent, index);
+        replica_note_writes(w, connection, sent);
         replica_follow(w);
         marking_ready(w, agent, index);
     } else {

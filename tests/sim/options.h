@@ -145,8 +145,9 @@ struct switches {
     /* One draw more from the streams of the register and of Java, which agents do not see. */
     bool draws_more;
     /* Rules that are not the core's to keep, broken on purpose. */
-    bool answers_unchecked;    /* a grant is written without a last look at the clock (R4) */
-    bool register_accepts_all; /* the resource does not compare fencing numbers */
+    bool answers_unchecked;     /* a grant is written without a last look at the clock (R4) */
+    bool register_accepts_all;  /* the resource does not compare fencing numbers */
+    bool waits_without_message; /* no message goes before a WAIT (R21) */
 };
 
 /* The kind of one key according to its policy. */

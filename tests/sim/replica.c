@@ -1,6 +1,6 @@
 /* The replicas of a single master (R21). Each has the master's data of some time, and may take the
  * master's place. */
-#include "world.h"
+#include "master.h"
 
 #include <string.h>
 
@@ -20,7 +20,6 @@ void replica_follow(struct world *w)
 {
     if (w->options.replicas == 0)
         return;
-    w->masters[0].offset++;
     for (uint8_t r = 0; r < w->options.replicas; r++) {
         if (w->replicas[r].coming)
             continue;
@@ -28,6 +27,25 @@ void replica_follow(struct world *w)
         world_plan_in(w, prng_between(&w->masters[0].chance, STREAM_US_MIN, STREAM_US_MAX),
                       (struct happening){.kind = HAPPEN_REPLICATE, .master = r});
     }
+}
+
+void replica_note_writes(struct world *w, struct connection *connection, uint64_t sent)
+{
+    struct master *master = &w->masters[0];
+    if (w->options.replicas == 0 || master->keyspace->sent == sent)
+        return;
+    master->offset++;
+    if (connection != NULL)
+        connection->offset = master->offset;
+}
+
+void replica_message(struct world *w, struct connection *connection)
+{
+    static const char *const message[] = {"PUBLISH", REPLICAS_CHANNEL, ""};
+    uint64_t sent = w->masters[0].keyspace->sent;
+    master_put(w, 0, message, sizeof message / sizeof message[0]);
+    replica_note_writes(w, connection, sent);
+    replica_follow(w);
 }
 
 void replica_arrive(struct world *w, uint8_t index)
