@@ -293,15 +293,22 @@ void fault_master_starts(struct world *w, uint8_t index)
     world_say(w, "m%u is back in epoch %u", index, master->epoch);
 }
 
-/* Freezes a replica. It receives the master's later commands at the end. */
+/* Freezes a replica. It receives the master's later commands at the end. Often an agent loses its
+ * connection to the master meanwhile: WAIT knows the writes of one connection alone. */
 static void freeze_replica(struct world *w, const struct fault *fault)
 {
+    const struct connection *connection = &w->agents[fault->agent].connections[0];
     struct replica *replica = &w->replicas[fault->key];
     if (replica->frozen)
         return;
     world_say(w, "replica %u freezes for %lld us", fault->key, (long long)fault->us);
     replica->frozen = true;
     world_plan_in(w, fault->us, (struct happening){.kind = HAPPEN_THAW, .master = fault->key});
+    if (fault->out)
+        world_plan_in(w, fault->us / 2,
+                      (struct happening){.kind = HAPPEN_DROP,
+                                         .agent = fault->agent,
+                                         .number = connection->generation});
 }
 
 void fault_replica_thaws(struct world *w, uint8_t index)
