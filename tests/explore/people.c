@@ -425,6 +425,12 @@ void caller_answered(struct world *w, struct request *request, const struct effe
                      answer_code(answer->answer));
 }
 
+/* A small world has no late copies of requests from before a restart. */
+void caller_restored(struct world *w, uint8_t agent, const struct noted_hold *restored)
+{
+    (void)w, (void)agent, (void)restored;
+}
+
 void caller_disconnected(struct world *w, struct request *request)
 {
     (void)w;

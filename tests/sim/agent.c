@@ -61,6 +61,7 @@ static void restore(struct world *w, uint8_t index)
             continue;
         event.restore.key = key_of_place(w, found[i].key);
         checker_restored(w, index, found[i].key, &event.restore);
+        caller_restored(w, index, &event.restore);
         agent_step(w, index, &event);
     }
 }

@@ -31,8 +31,9 @@ struct request {
     bool loses_answer; /* the answer will not reach the caller */
     bool granted;      /* A lock was granted, or the caller's own lock was granted again. */
     bool cancelled, bound;
-    /* It repeats a request whose lock was released. No caller waits for the answer. */
+    /* It repeats a request whose lock was released or lost. No caller waits for the answer. */
     bool copy;
+    bool after_loss; /* The lock of this copy's request was lost before the agent's restart. */
     uint8_t owner;   /* 0: none */
     uint32_t secret; /* its idempotency key; 0: none */
     bool by_secret;  /* RELEASE: the secret replaces the token */
@@ -223,6 +224,9 @@ void caller_start(struct world *w, uint8_t caller);
 void caller_act(struct world *w, uint8_t caller);
 void caller_answered(struct world *w, struct request *request, const struct effect_answer *answer);
 void caller_disconnected(struct world *w, struct request *request);
+/* Sends a late copy of the request of a hold that was lost before its agent was started again
+ * (D3.5). Called before the agent learns of the hold. */
+void caller_restored(struct world *w, uint8_t agent, const struct noted_hold *restored);
 /* Ends all callers that hold a lock at this agent. */
 void caller_end_all(struct world *w, uint8_t agent);
 void caller_wind_down(struct world *w);

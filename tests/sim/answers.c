@@ -124,10 +124,14 @@ static void check_lock_delay(struct world *w, uint8_t key)
             key, (long long)(w->now - previous->window_until), w->options.lock_delay_ms);
 }
 
-/* D3: a request whose lock was released by DELETE is over, and a copy of it gets nothing. */
+/* D3: a request whose lock was released by DELETE, or lost before a restart of its agent, is over,
+ * and a copy of it gets nothing. */
 static void check_copy(struct world *w, uint8_t agent, const struct request *request)
 {
     bool remembers = w->options.locks_max == SIM_LOCKS && !answers_may_be_forgotten(w, agent);
+    if (request->after_loss && remembers)
+        checker_fail(w, "C7 a%u granted k%u to a copy of a request whose lock was lost", agent,
+                     request->key);
     if (request->copy && request->hold->used_up == w->agents[agent].incarnation && remembers)
         checker_fail(w, "C7 a%u granted k%u to a copy of a request whose lock was released", agent,
                      request->key);

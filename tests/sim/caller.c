@@ -10,6 +10,7 @@ enum {
     PROBE_WAIT_MS = 120000,
     BACK_OFFS = 2,
     PROBE_SLACK_US = 50000,
+    COPY_AFTER_US = 1000,  /* after a restart */
     PROBE_HOLD_US = 60000, /* if many callers wait for one key */
     FAIR_PROBING_US = 3000000,
     FAIR_PROBE_MS = 600,
@@ -219,6 +220,20 @@ static void send_copy(struct world *w, struct caller *caller, struct hold *hold)
     copy->copy = true;
     copy->hold = hold;
     send_in(w, copy, prng_between(&caller->chance, 10, 3000000));
+}
+
+void caller_restored(struct world *w, uint8_t agent, const struct noted_hold *restored)
+{
+    struct hold *hold = checker_find(w, restored->token.random);
+    bool is_over = !instant_before(agent_clock(w, agent), restored->valid_until);
+    bool was_lost = !restored->released && (restored->ended ? restored->delivered : is_over);
+    if (hold == NULL || hold->asked.secret == 0 || restored->metadata.idempotency.len == 0 ||
+        hold->asked.agent != agent || !was_lost || w->healed || w->options.copies == 0)
+        return;
+    struct request *copy = ask_again(w, CALLER_NOBODY, &hold->asked);
+    copy->copy = copy->after_loss = true;
+    copy->hold = hold;
+    send_in(w, copy, COPY_AFTER_US);
 }
 
 static void release(struct world *w, struct caller *caller, uint8_t agent)
