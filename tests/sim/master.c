@@ -114,7 +114,7 @@ static uint32_t publish(void *owner, struct bytes channel, struct bytes message)
     static const char replicas[] = REPLICAS_CHANNEL;
     const struct master *master = owner;
     if (channel.len == sizeof replicas - 1 && memcmp(channel.at, replicas, channel.len) == 0)
-        return 0; /* nobody is subscribed (R21) */
+        return 0; /* no agent subscribes to it (R21) */
     return channel_publish(master->world, master->index, name_of_channel(channel), message);
 }
 

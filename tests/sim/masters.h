@@ -352,7 +352,7 @@ int64_t master_next_end_ms(struct world *w, uint8_t master, uint8_t name);
 void replica_reset(struct world *w);
 /* Plans the replication after the master has run a command. */
 void replica_follow(struct world *w);
-/* Notes what a command of the connection wrote. connection: NULL: it has ended. sent: keyspace.sent
+/* Notes the writes of a command that has run. connection: NULL: it has ended. sent: keyspace.sent
  * before the command. From Redis 7.2 on, WAIT looks at the writes up to the last one of its own
  * connection. */
 void replica_note_writes(struct world *w, struct connection *connection, uint64_t sent);
