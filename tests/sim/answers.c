@@ -345,7 +345,7 @@ static void check_adopted(struct world *w, uint8_t agent, const struct request *
                      hold->key);
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
-    hold->doubtful = hold->bound = false;
+    hold->doubtful = hold->bound = hold->lost_at_restart = false;
     hold_begin_tenure(w, agent, hold, answer);
     unlocked_renewed(w, agent, hold);
     hold->count = 1;

@@ -226,9 +226,12 @@ void caller_restored(struct world *w, uint8_t agent, const struct noted_hold *re
 {
     struct hold *hold = checker_find(w, restored->token.random);
     bool is_over = !instant_before(agent_clock(w, agent), restored->valid_until);
-    bool was_lost = !restored->released && (restored->ended ? restored->delivered : is_over);
+    bool is_lost = !restored->released && (restored->ended ? restored->delivered : is_over);
     if (hold == NULL || hold->asked.secret == 0 || restored->metadata.idempotency.len == 0 ||
-        hold->asked.agent != agent || !was_lost || w->healed || w->options.copies == 0)
+        hold->asked.agent != agent || restored->released)
+        return;
+    hold->lost_at_restart = hold->lost_at_restart || is_lost;
+    if (!hold->lost_at_restart || w->healed || w->options.copies == 0)
         return;
     struct request *copy = ask_again(w, CALLER_NOBODY, &hold->asked);
     copy->copy = copy->after_loss = true;

@@ -92,6 +92,8 @@ struct hold {
     /* It was restored from a journal, and no quorum has confirmed it since. */
     bool doubtful;
     bool given_up; /* its agent has begun to release it */
+    /* It was lost, and its agent was started again since: its request gets no other lock (D3.5). */
+    bool lost_at_restart;
     /* A6: a master was told a smaller number than this hold's by a guess, after it was granted. */
     bool guessed_below;
     /* The register's version when the hold was granted or last wrote. */
