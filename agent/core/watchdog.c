@@ -636,7 +636,8 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
         lock->given_back = noted->released;
         lock->pending->may_live = is_remembered;
         lock->pending->was_lost = was_lost;
-        lock->delivered = noted->delivered || was_lost; /* For one more restart. */
+        /* For one more restart. */
+        lock->delivered = (noted->delivered || was_lost) && !MUTANT(RESTORED_LOSS_UNNOTED);
         outbox_hold(core, lock);
         debt_begun(core, lock, /* except= */ 0);
     } else {
