@@ -75,6 +75,32 @@ static int dial(void)
     return -1;
 }
 
+/* Returns a number of the server's INFO. */
+static long long replication_number(const char *field)
+{
+    static const char ask[] = "*2\r\n$4\r\nINFO\r\n$11\r\nreplication\r\n";
+    send_all(server.commands, ask, sizeof ask - 1);
+    struct bytes said = receive(server.commands);
+    const char *at = memmem(said.at, said.len, field, strlen(field));
+    if (at == NULL)
+        fail("the server's INFO has no %s", field);
+    return strtoll(at + strlen(field), NULL, 10);
+}
+
+/* A server counts what it sends to replicas from when the first of them has come. */
+static void begin_backlog(void)
+{
+    static const char psync[] = "PSYNC ? -1\r\n";
+    int replica = dial();
+    send_all(replica, psync, sizeof psync - 1);
+    for (int ms = 0; ms < START_MS && replication_number("repl_backlog_active:") == 0; ms++)
+        usleep(1000);
+    if (replication_number("repl_backlog_active:") == 0)
+        fail("the server has no backlog");
+    close(replica);
+    tell_server(3, (const char *const[]){"DEBUG", "SET-ACTIVE-EXPIRE", "0"});
+}
+
 void server_start(const char *preload)
 {
     strcpy(server.dir, "/tmp/lockagent-differential-XXXXXX");
@@ -96,6 +122,8 @@ void server_start(const char *preload)
         execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", server.socket,
                "--dir", server.dir, "--save", "", "--appendonly", "no", "--logfile", "/dev/null",
                "--hash-max-listpack-value", "512", /* fields in order */
+               "--repl-backlog-ttl", "0",          /* it is kept without a replica */
+               "--enable-debug-command", "yes",    /* to remove expired keys as the keyspace does */
                "--client-output-buffer-limit", "pubsub 0 0 0", (char *)NULL);
         _exit(127);
     }
@@ -104,6 +132,7 @@ void server_start(const char *preload)
     server.subscriber = dial();
     if (server.commands < 0 || server.subscriber < 0)
         fail("redis-server did not start");
+    begin_backlog();
 }
 
 void send_all(int fd, const char *bytes, size_t len)
@@ -159,6 +188,17 @@ struct bytes receive(int fd)
 
 /* ---- both ---- */
 
+/* Fails if the last command wrote for replicas here, and not at the server. The other way round
+ * there may have been other commands since. */
+static void check_sent(bool has_written_here)
+{
+    static long long offset;
+    long long now = replication_number("master_repl_offset:");
+    if (has_written_here && now == offset)
+        fail("replicas get what was written here alone");
+    offset = now;
+}
+
 void show(const char *what, struct bytes bytes)
 {
     fprintf(stderr, "%s: ", what);
@@ -192,13 +232,17 @@ struct bytes ask_both(struct text asked)
 
 struct bytes ask_both_after(struct text asked, unsigned before)
 {
+    static bool has_written;
     struct bytes command = {asked.at, asked.len};
+    check_sent(has_written);
+    uint64_t sent = d.keyspace->sent;
     d.keyspace->now_us = *server.now_us;
     d.keyspace->refusal = d.out_of_memory ? REFUSES_OOM : REFUSES_NOTHING;
     send_all(server.commands, command.at, command.len);
     skip_queued(before);
     struct bytes ours = scripting_run(d.scripting, d.keyspace, command),
                  theirs = receive(server.commands);
+    has_written = d.keyspace->sent != sent;
     d.replies++;
     for (unsigned i = 0; i < KINDS; i++)
         kinds[i].count +=
