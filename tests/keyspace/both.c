@@ -87,7 +87,7 @@ static long long replication_number(const char *field)
     return strtoll(at + strlen(field), NULL, 10);
 }
 
-/* A server counts what it sends to replicas from when the first of them has come. */
+/* From the first replica on the server counts all bytes that are sent to replicas. */
 static void begin_backlog(void)
 {
     static const char psync[] = "PSYNC ? -1\r\n";

@@ -1,8 +1,9 @@
 /* The keyspace beside a real redis-server: random commands and calls of all shipped scripts, with
  * plausible and implausible arguments, are given to both. Each reply and, after each call, all keys
  * with their values and remaining times must be the same, byte by byte; so must at the end all
- * messages published. What the keyspace counts as sent to replicas must move the server's offset.
- * The server's wall clock is preloaded and goes only when it is set, so times are exact.
+ * messages published. If the keyspace counts a command as sent to replicas, the server's offset
+ * must have moved. The server's wall clock is preloaded and goes only when it is set, so times are
+ * exact.
  *
  * usage: differential STILL_CLOCK.so CALLS [SEED] */
 #include "differential.h"

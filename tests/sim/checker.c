@@ -18,8 +18,8 @@
  *   C6  In a healed world a waiter wins within ttl + guard + back-off + 3 round trips, and no key
  *       is left ttl + 1 s after the last holder.
  *   C7  Every request gets exactly one answer, of its kind and in its time, and no grant after a
- *       cancel. A copy of a request whose lock was released, or lost before a restart, gets no other
- *       lock (D3.5). Tables are bounded, their counts are right, and all comes to rest.
+ *       cancel. A copy of a request whose lock was released, or lost before a restart, gets no
+ *       other lock (D3.5). Tables are bounded, their counts are right, and all comes to rest.
  *   C8  No key of a failed or ended attempt is on a reachable master 3 round trips later (R5, R6).
  *       The masters are asked after each such attempt of the healed phase, and for those of the
  *       faulty phase once all masters are reachable again.
