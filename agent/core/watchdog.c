@@ -619,6 +619,8 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
     take_noted(core, lock, noted);
     lock_index_token(core, lock);
     lock_index_secret(core, lock);
+    if (was_lost && !goes_on) /* For one more restart. */
+        lock->delivered = !MUTANT(RESTORED_LOSS_UNNOTED);
     if (runs_out) {
         lock->pending->may_live = true;
         lock->pending->was_lost = was_lost;
@@ -636,8 +638,6 @@ void restore_hold(struct core *core, struct key *key, const struct noted_hold *n
         lock->given_back = noted->released;
         lock->pending->may_live = is_remembered;
         lock->pending->was_lost = was_lost;
-        /* For one more restart. */
-        lock->delivered = (noted->delivered || was_lost) && !MUTANT(RESTORED_LOSS_UNNOTED);
         outbox_hold(core, lock);
         debt_begun(core, lock, /* except= */ 0);
     } else {

@@ -525,21 +525,32 @@ Test(restore, d3_a_request_whose_hold_is_over_has_lost_it)
     }
 }
 
-/* D3.5: also if the agent is started once more within the minute. */
+static void begin_with_delay(uint32_t lock_delay_ms)
+{
+    prepare(5);
+    rig.config.journal = true;
+    rig.policy.lock_delay_ms = lock_delay_ms;
+    begin();
+}
+
+/* D3.5: also if the agent is started once more within the minute. With a lock_delay the hold runs
+ * out (R15), and is remembered in the same way. */
 Test(restore, d3_a_request_whose_hold_is_over_has_lost_it_after_one_more_restart)
 {
-    begin_with_journal();
-    struct noted_hold hold = a_hold(5);
-    hold.delivered = false;
-    secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
-    at_ms(10), restore(hold);
-    struct noted_hold again = noted()->hold;
-    cr_assert(again.ended && !again.released);
-    again.key = text("k");
-    begin_with_journal();
-    at_ms(20), restore(again);
-    acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
-    expect_answer(1, ANSWER_IDEMPOTENCY_MISMATCH); /* It is known. */
+    for (uint32_t lock_delay_ms = 0; lock_delay_ms <= 5000; lock_delay_ms += 5000) {
+        begin_with_delay(lock_delay_ms);
+        struct noted_hold hold = a_hold(5);
+        hold.delivered = false;
+        secret_take(&hold.metadata.idempotency, text("0123456789abcdef"));
+        at_ms(10), restore(hold);
+        struct noted_hold again = noted()->hold;
+        cr_assert(again.ended && !again.released);
+        again.key = text("k");
+        begin_with_delay(lock_delay_ms);
+        at_ms(20), restore(again);
+        acquire_as(1, "k", .ttl_ms = 3000, .idempotency = text("0123456789abcdef"));
+        expect_answer(1, ANSWER_IDEMPOTENCY_MISMATCH); /* It is known. */
+    }
 }
 
 /* D3.5: a hold that goes on may be lost then. The journal does not say that a plain lease was
