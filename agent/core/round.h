@@ -30,8 +30,7 @@ struct round {
                               * same number. */
     master_set rerun;        /* They were asked a second time after VOTE_NOT_RUN. */
     master_set scripted;     /* The same after VOTE_BY_SCRIPT. */
-    master_set held;         /* Of these: they have found another key, and their script has not
-                              * replied (R24). */
+    master_set held;         /* They have another key, and their script has not replied (R24). */
     /* They have reported about the token, in time or not. Only the first report of a master
      * counts. */
     master_set heard;

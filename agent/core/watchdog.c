@@ -75,7 +75,8 @@ static void say_hold_lost(struct core *core, struct lock *lock, enum reason reas
     CORE_ASSERT(reason != REASON_NONE);
     lock->reason = reason;
     lock->renewing = lock->claiming = false;
-    lock->delivered = true; /* A repeat of its request is no new one (D3.5). */
+    if (!MUTANT(LOSS_NOTED_AS_FAILURE))
+        lock->delivered = true; /* A repeat of its request is no new one (D3.5). */
     lock_set_state(core, lock, LOCK_LOST);
     outbox_trace(
         core,

@@ -225,11 +225,11 @@ static void send_copy(struct world *w, struct caller *caller, struct hold *hold)
 void caller_restored(struct world *w, uint8_t agent, const struct noted_hold *restored)
 {
     struct hold *hold = checker_find(w, restored->token.random);
-    bool is_over = !instant_before(agent_clock(w, agent), restored->valid_until);
-    bool is_lost = !restored->released && (restored->ended ? restored->delivered : is_over);
     if (hold == NULL || hold->asked.secret == 0 || restored->metadata.idempotency.len == 0 ||
         hold->asked.agent != agent || restored->released)
         return;
+    bool is_over = !instant_before(agent_clock(w, agent), restored->valid_until),
+         is_lost = hold->tenures[agent].lost || (restored->ended ? restored->delivered : is_over);
     hold->lost_at_restart = hold->lost_at_restart || is_lost;
     if (!hold->lost_at_restart || w->healed || w->options.copies == 0)
         return;
