@@ -53,8 +53,10 @@ static void check_in_time(struct world *w, uint8_t agent, const struct request *
             round_ms = o->node_timeout_ms > ttl_ms / 10 ? o->node_timeout_ms : ttl_ms / 10;
     /* R3: a hold that was adopted without a ttl has the policy's. */
     int64_t renewal_ms = o->ttl_ms / 10 > round_ms ? o->ttl_ms / 10 : round_ms;
+    /* D3.4: the round in flight, one of its own, and one that adopts the hold back. */
+    bool may_move = w->switches.roaming || (request->hold != NULL && request->hold->adopted);
     int64_t most_ms = request->kind == EVENT_ACQUIRE ? 2 * (int64_t)o->node_timeout_ms
-                      : request->kind == EVENT_RENEW ? (w->switches.roaming ? 3 : 2) * renewal_ms
+                      : request->kind == EVENT_RENEW ? (may_move ? 3 : 2) * renewal_ms
                                                      : round_ms;
     if (request->kind == EVENT_RELEASE && most_ms < RELEASE_MS_MAX)
         most_ms = RELEASE_MS_MAX; /* R3 */
@@ -343,6 +345,7 @@ static void check_adopted(struct world *w, uint8_t agent, const struct request *
     if (w->options.fencing && !is_last && !is_excused && !is_void)
         checker_fail(w, "C2 a%u adopted k%u, which was granted to another in between", agent,
                      hold->key);
+    hold->adopted = true;
     hold->agent = agent;
     hold->incarnation = w->agents[agent].incarnation;
     hold->doubtful = hold->bound = hold->lost_at_restart = false;

@@ -52,6 +52,7 @@ struct hold {
     /* Another agent was asked to adopt it. Each of its agents may be refused, or may fail to
      * release it. */
     bool shared;
+    bool adopted; /* An agent has adopted it. Some masters may have its earlier agent (D3.4). */
     uint32_t incarnation;
     /* Its releases were requested, or it never reached its caller. Its windows bind no one any
      * more. */
