@@ -344,12 +344,16 @@ static inline void rig_start(void)
     cr_assert_eq(redis_master(rig.redis, 0, 0).state, REDIS_CONNECTING);
 }
 
+/* The condition is read once a turn: it may depend on the time. */
 #define RUN_UNTIL(condition, ms)                                                                   \
     do {                                                                                           \
         uint64_t until_ = uv_hrtime() + (uint64_t)(ms)*1000000;                                    \
-        while (!(condition) && uv_hrtime() < until_)                                               \
+        bool holds_ = (condition);                                                                 \
+        while (!holds_ && uv_hrtime() < until_) {                                                  \
             uv_run(&rig.loop, UV_RUN_ONCE);                                                        \
-        cr_assert((condition), "not within %d ms: %s (master 0: %s %s)", (int)(ms), #condition,    \
+            holds_ = (condition);                                                                  \
+        }                                                                                          \
+        cr_assert(holds_, "not within %d ms: %s (master 0: %s %s)", (int)(ms), #condition,         \
                   redis_state_name(redis_master(rig.redis, 0, 0).state),                           \
                   redis_master(rig.redis, 0, 0).reason);                                           \
     } while (0)
