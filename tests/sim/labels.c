@@ -152,6 +152,9 @@ void labels_answered(struct world *w, uint8_t agent, const struct request *reque
         w->figures.labels_taken++;
         return;
     }
+    /* D3.9: an adoption takes the label of most masters. That of a PUT that failed is on few. */
+    if (answer->adopted && !hold->label_is_noted)
+        hold->label_due = 0;
     uint32_t told = number_of(answer->hold.label.at, answer->hold.label.len);
     if (!answer->adopted || hold->label_named == 0 || request->label_before == NOT_ONE ||
         request->label_before != stored_number(w, hold))
